@@ -94,32 +94,37 @@ gal_price_query gal_price_query_of(const gal_plan *plan, uint32_t stage, uint32_
  * GAL_ERR_SYSTEM without memory; also of those that follow. */
 gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, const gal_block_price **out,
                          gal_error *err);
-/* What may be on storage beside moments, of what has these there: masters of 16 bits; weights that are on the host. */
-typedef struct gal_stored_kinds {
-    bool masters, weights;
-} gal_stored_kinds;
-/* The shares of its moments that a block may have on storage: of every percentage up to the strategy's
- * offload_optimizer_percent the least of those that store the same, ascending, the first 0; behind them those with
- * which masters are there too, with weights, with both, as far as `kinds` allows and there are such, likewise. Of a
- * share with weights other seconds than those of the update are other ones, too. out: GAL_PRICE_SHARES_MAX. */
-enum { GAL_PRICE_SHARES_MAX = 401 };
+/* A share of its moments that a block has on storage, and what of its price depends on that: its update alone. */
 typedef struct gal_price_share {
-    uint32_t percent;
-    gal_stored_kinds beside; /* are there too */
-    const gal_block_price *price;
+    uint32_t percent;             /* the strategy's offload_storage_percent */
+    bool masters;                 /* of 16 bits are there too */
+    const gal_block_price *price; /* update_seconds, shared_update_seconds, memory.host.state, .stored, .table_state,
+                                   * .table_stored, .parts.moment, .master and .weight; else it is of whole activations
+                                   * on the device */
 } gal_price_share;
-gal_code gal_price_shares(gal_price_cache *cache, const gal_price_query *query, gal_stored_kinds kinds,
-                          gal_price_share *out, uint32_t *count, gal_error *err);
+/* The shares that a block may have: of every percentage from the strategy's offload_storage_percent up to its
+ * offload_optimizer_percent (with weights on storage these are one: which of them are there depends on the moments) the
+ * least of those that store the same, ascending; behind them, with masters and of 16 bits, those with which masters are
+ * there too, likewise. out: GAL_PRICE_SHARES_MAX. */
+enum { GAL_PRICE_SHARES_MAX = 202 };
+gal_code gal_price_shares(gal_price_cache *cache, const gal_price_query *query, bool masters, gal_price_share *out,
+                          uint32_t *count, gal_error *err);
+/* The price of a share of a query's strategy. */
+gal_code gal_price_share_of(gal_price_cache *cache, const gal_price_query *query, gal_price_share *share,
+                            gal_error *err);
 /* The strategy with a share. */
 gal_strategy gal_price_share_strategy(const gal_strategy *strategy, const gal_price_share *share);
 
-/* Prices with what a byte in the host's memory is charged, for a limit of that (costmodel/price_charged.h). */
+/* Prices with what a byte in the host's memory is charged, for a limit of that (costmodel/price_charged.c). */
 typedef struct gal_price_charge {
     double host_seconds_per_byte; /* >= 0 */
     bool storage;                 /* moments may be on storage, in any share: that of least charged seconds */
     bool masters;                 /* with storage: masters of 16 bits too, of any block */
-    bool weights;                 /* with storage: weights too, whose reads before each use are taken for nothing */
+    gal_stored_parts below;       /* with storage: of each kind parts on their way are smaller; 0: of any size. What has
+                                   * others is not to be had: gal_price_block says GAL_ERR_DOCUMENT */
 } gal_price_charge;
+/* Whether the parts that a share of a strategy has on their way are such. own: the strategy's own price. */
+bool gal_price_charge_allows(const gal_price_charge *charge, const gal_block_price *own, const gal_price_share *share);
 /* of: not charged itself; stays the caller's and is to be freed later than *out. GAL_ERR_SYSTEM without memory. */
 gal_code gal_price_cache_create_charged(gal_price_cache *of, const gal_price_charge *charge, gal_price_cache **out,
                                         gal_error *err);

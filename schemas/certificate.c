@@ -53,8 +53,10 @@ static void read_host(const gal_json_cursor *at, gal_host_charge *out)
     out->storage = gal_json_bool(at, "storage");
     out->masters = gal_json_has(at, "storage_masters") && gal_json_bool(at, "storage_masters");
     out->weights = gal_json_has(at, "storage_parameters") && gal_json_bool(at, "storage_parameters");
-    if ((out->masters || out->weights) && !out->storage) {
-        gal_json_member_error(at, "storage", "must be true with storage_masters or storage_parameters");
+    out->activations = gal_json_has(at, "storage_activations") && gal_json_bool(at, "storage_activations");
+    if ((out->masters || out->weights || out->activations) && !out->storage) {
+        gal_json_member_error(at, "storage",
+                              "must be true with storage_masters, storage_parameters or storage_activations");
     }
     gal_json_reject_unknown(at);
 }
@@ -115,6 +117,9 @@ void gal_certificate_write_at(gal_json_writer *out, const gal_certificate *certi
         }
         if (certificate->host.weights) {
             gal_json_put_bool(out, "storage_parameters", true);
+        }
+        if (certificate->host.activations) {
+            gal_json_put_bool(out, "storage_activations", true);
         }
         gal_json_end_object(out);
     }

@@ -177,9 +177,11 @@ typedef struct gal_space {
     bool stepped;                    /* of squares, besides those that gather */
     bool overlap;                    /* of plain TP, besides those without: fine with full recompute, else in_pass */
     bool offload;                    /* to the host's memory, in some ways (planner/space/strategy_space.c) */
-    uint32_t storage_percent;        /* of the optimizer that is offloaded, its moments on storage: of no certificate */
-    uint32_t storage_activations_percent; /* likewise of what forward keeps on the host */
-    bool bucket;                          /* of all matrices of a block, besides a matrix each, where data parallel */
+    bool store_activations;          /* of what is kept there half and all of it on storage, besides nothing: in a
+                                      * certificate host.activations says so */
+    bool store_weights;              /* likewise of weights: host.weights */
+    bool store_moments;              /* likewise of what the optimizer has there: of no certificate */
+    bool bucket;                     /* of all matrices of a block, besides a matrix each, where data parallel */
     bool chunk;                /* of those of consecutive blocks, likewise; of any size (GAL_CHUNK_ELEMENTS_MOST) */
     uint32_t offload_left_out; /* of these ways the last ones (planner/search/host_limit.h): of no certificate */
 } gal_space;
@@ -200,7 +202,8 @@ typedef struct gal_host_charge {
     double seconds_per_byte;    /* > 0 with a limit */
     bool storage;               /* it is of plans with moments on storage, too, in any shares */
     bool masters;               /* with storage: and with masters there */
-    bool weights;               /* with storage: and with weights there */
+    bool weights;               /* with storage: and with half or all of a block's weights there */
+    bool activations;           /* with storage: and with half or all of what a block keeps there */
 } gal_host_charge;
 
 /* What a search has looked through, for its lower bound to be proved again: every plan of the plan's batch and schedule

@@ -38,6 +38,8 @@ typedef struct gal_cell_spec {
     uint32_t chunk_count; /* interleaved: planner/cell/uniform.h; else 0 or 1 */
     uint32_t prefetch_depth;
     uint64_t arena_limit_bytes; /* per device, without the profile's fixed bytes */
+    uint64_t host_limit_bytes;  /* likewise of its host and of storage, of uniform plans alone; 0: none of both */
+    uint64_t storage_limit_bytes;
     const gal_strategy *listed; /* these strategies, listed_count of them; NULL: gal_space_strategies */
     uint32_t listed_count;
     const bool *allowed; /* [type][listed], each legal for the type; NULL: all legal ones */

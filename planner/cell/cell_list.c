@@ -66,5 +66,7 @@ gal_cell_spec gal_search_cell_spec(const gal_search_request *request, const gal_
                            .schedule = request->schedule,
                            .chunk_count = request->chunk_count,
                            .prefetch_depth = request->prefetch_depth,
-                           .arena_limit_bytes = memory > fixed ? memory - fixed : 0};
+                           .arena_limit_bytes = memory > fixed ? memory - fixed : 0,
+                           .host_limit_bytes = request->host_memory_bytes,
+                           .storage_limit_bytes = request->storage_bytes};
 }

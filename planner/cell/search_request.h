@@ -26,9 +26,9 @@ typedef struct gal_search_request {
     uint64_t storage_bytes;         /* likewise of its storage; 0 there too: nothing goes there */
     bool storage_masters;           /* of 16 bits may go there too, with their moments */
     bool storage_parameters;        /* weights may, with theirs */
-    uint64_t
-        host_memory_bytes; /* likewise of its host; gal_search alone does not read it (planner/search/host_limit.h) */
-    gal_u32_list batches;  /* empty: the model's own */
+    uint64_t host_memory_bytes;     /* likewise of its host; gal_search alone reads it of uniform plans, 0: none, and
+                                     * with it storage_bytes (planner/search/host_limit.h) */
+    gal_u32_list batches;           /* empty: the model's own */
     gal_u32_list microbatch_counts; /* empty: powers of two that divide the batch */
     gal_u32_list pp_degrees;        /* empty: all divisors of the device count */
     gal_space space;

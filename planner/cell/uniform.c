@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/program/program.h"
 #include "schemas/plan_check.h"
 
 /* Blocks of layers in chunk c of v of a stage that has count of them. Where there is one piece too many, the one of the
@@ -123,6 +124,21 @@ static gal_code price_blocks(const gal_cell_spec *spec, const gal_plan *plan, co
     return code;
 }
 
+/* Whether what the plan has beside the device is within the limits. */
+static gal_code is_within(const gal_cell_spec *spec, const gal_plan *plan, bool *within, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    *within = true;
+    for (uint32_t stage = 0; spec->host_limit_bytes > 0 && stage < plan->stage_count && *within; stage++) {
+        gal_program *program = NULL;
+        GAL_TRY(gal_lower(plan, stage, &program, err));
+        *within = program->host_bytes <= spec->host_limit_bytes && program->storage_bytes <= spec->storage_limit_bytes;
+        gal_program_free(program);
+    }
+cleanup:
+    return code;
+}
+
 typedef struct best {
     gal_strategy strategy;
     uint32_t *count; /* [stage]: blocks of layers */
@@ -136,6 +152,7 @@ static gal_code try_cut(const gal_cell_spec *spec, gal_plan *plan, const uint32_
     gal_error illegal;
     double seconds = 0.0;
     uint64_t bytes = 0;
+    bool within = false;
     cut(plan, count);
     if (gal_plan_check(plan, NULL, &illegal) != GAL_OK) {
         return GAL_OK;
@@ -147,6 +164,9 @@ static gal_code try_cut(const gal_cell_spec *spec, gal_plan *plan, const uint32_
     }
     GAL_TRY(gal_plan_objective(spec->cache, spec->durations, plan, &seconds, err));
     if (seconds < out->seconds) {
+        GAL_TRY(is_within(spec, plan, &within, err));
+    }
+    if (within) {
         out->seconds = seconds;
         best_plan->strategy = plan->run[0].strategy;
         memcpy(best_plan->count, count, plan->stage_count * sizeof *count);

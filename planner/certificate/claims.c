@@ -66,54 +66,64 @@ static bool lists(const gal_u32_list *list, uint32_t value)
     return found;
 }
 
-/* The strategy of the space whose bound is one of this too: moments, masters and weights on storage take of a device
- * what they take on the host, and no less time, and a charge for the host's memory is of the share that takes least
- * (check_host); smaller chunks no less than the largest (chunk_search.h). */
-static gal_strategy bounding(const gal_strategy *strategy)
+/* The space of a certificate with what its charge says of storage. */
+static gal_space space_of(const gal_certificate *c)
+{
+    gal_space out = c->space;
+    const bool stores = c->host.host_memory_bytes > 0 && c->host.storage;
+    out.store_activations = stores && c->host.activations;
+    out.store_weights = stores && c->host.weights;
+    out.store_moments = false;
+    return out;
+}
+
+/* The strategy of the space whose bound is one of this too. Smaller chunks take no less than the largest
+ * (chunk_search.h). What is on storage takes of a device what it takes on the host, and no less time; under a charge
+ * for the host's memory moments without weights, and masters, are a share of the strategy, the rest is not. */
+static gal_strategy bounding(const gal_certificate *c, const gal_strategy *strategy)
 {
     gal_strategy out = *strategy;
-    out.offload_storage_percent = out.offload_storage_activations_percent = 0;
+    const bool charged = c->host.host_memory_bytes > 0;
+    out.offload_storage_parameters_percent = charged ? out.offload_storage_parameters_percent : 0;
+    out.offload_storage_activations_percent = charged ? out.offload_storage_activations_percent : 0;
+    out.offload_storage_percent = out.offload_storage_parameters_percent > 0 ? out.offload_storage_percent : 0;
     out.offload_storage_masters = false;
-    out.offload_storage_parameters_percent = 0;
     if (out.shard_unit == GAL_SHARD_CHUNK && out.chunk_elements < GAL_CHUNK_ELEMENTS_MOST) {
         out.chunk_elements = GAL_CHUNK_ELEMENTS_MOST;
     }
     return out;
 }
 
-/* What of a plan is on storage beside moments. */
-typedef struct stored {
-    bool masters, weights;
-} stored;
-
-static stored stored_of(const gal_plan *plan)
+/* What of a strategy is on storage and not in the plans that a charge is about; NULL: nothing. */
+static const char *stored_beyond(const gal_host_charge *host, const gal_strategy *strategy)
 {
-    stored found = {false, false};
-    for (uint32_t r = 0; r < plan->run_count; r++) {
-        found.masters = found.masters || plan->run[r].strategy.offload_storage_masters;
-        found.weights = found.weights || plan->run[r].strategy.offload_storage_parameters_percent > 0;
+    const struct {
+        bool has, may;
+        const char *what;
+    } kinds[] = {{strategy->offload_storage_activations_percent > 0, host->storage && host->activations, "activations"},
+                 {strategy->offload_storage_percent > 0, host->storage, "moments"},
+                 {strategy->offload_storage_parameters_percent > 0, host->weights, "weights"},
+                 {strategy->offload_storage_masters, host->masters, "masters"}};
+    const char *what = NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && what == NULL; i++) {
+        what = kinds[i].has && !kinds[i].may ? kinds[i].what : NULL;
     }
-    return found;
+    return what;
 }
 
-/* A charged bound is of plans without activations on storage, within its limit, and of plans that store, moments alone
- * or masters or weights too, where it is charged so. */
+/* A charged bound is of plans within its limit, and of plans that store where it is charged so. */
 static gal_code check_host(const gal_plan *plan, gal_error *err)
 {
     const gal_host_charge *host = &plan->certificate.host;
     if (host->host_memory_bytes == 0) {
         return GAL_OK;
     }
-    if (gal_plan_stores_activations(plan)) {
-        return gal_fail(err, GAL_NO, "certificate: the plan has activations on storage, its bound is of plans without");
-    }
-    if (gal_plan_stores(plan) && !host->storage) {
-        return gal_fail(err, GAL_NO, "certificate: the plan has moments on storage, its bound is of plans without");
-    }
-    const stored own = stored_of(plan);
-    if ((own.masters && !host->masters) || (own.weights && !host->weights)) {
-        return gal_fail(err, GAL_NO, "certificate: the plan has %s on storage, its bound is of plans without",
-                        own.weights && !host->weights ? "weights" : "masters");
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        const char *what = stored_beyond(host, &plan->run[r].strategy);
+        if (what != NULL) {
+            return gal_fail(err, GAL_NO, "certificate: the plan has %s on storage, its bound is of plans without",
+                            what);
+        }
     }
     for (uint32_t stage = 0; stage < plan->stage_count; stage++) {
         gal_program *program = NULL;
@@ -134,14 +144,14 @@ static gal_code check_host(const gal_plan *plan, gal_error *err)
 /* A bound of others says nothing of this one. */
 static gal_code check_membership(const gal_plan *plan, gal_error *err)
 {
-    gal_strategy *strategy =
-        calloc(gal_space_room(&plan->certificate.space, gal_plan_stage_devices(plan)), sizeof *strategy);
+    const gal_space space = space_of(&plan->certificate);
+    gal_strategy *strategy = calloc(gal_space_room(&space, gal_plan_stage_devices(plan)), sizeof *strategy);
     gal_code code = GAL_OK;
     if (strategy == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to verify");
     }
     const gal_certificate *c = &plan->certificate;
-    const uint32_t count = gal_space_strategies(&c->space, gal_plan_stage_devices(plan), strategy);
+    const uint32_t count = gal_space_strategies(&space, gal_plan_stage_devices(plan), strategy);
     if (!lists(&c->microbatch_counts, plan->microbatch_count) || !lists(&c->pp_degrees, plan->pp_degree)) {
         code = gal_fail(err, GAL_NO, "certificate: the plan's %u microbatches, pp_degree %u are not on its lists",
                         plan->microbatch_count, plan->pp_degree);
@@ -149,7 +159,7 @@ static gal_code check_membership(const gal_plan *plan, gal_error *err)
     for (uint32_t r = 0; r < plan->run_count && code == GAL_OK; r++) {
         char name[GAL_STRATEGY_NAME_BYTES];
         bool found = false;
-        const gal_strategy like = bounding(&plan->run[r].strategy);
+        const gal_strategy like = bounding(c, &plan->run[r].strategy);
         for (uint32_t s = 0; s < count && !found; s++) {
             found = gal_strategy_equal(&like, &strategy[s]);
         }
@@ -166,8 +176,8 @@ gal_code gal_claims_check_plan(gal_price_cache *cache, const gal_durations *dura
                                gal_error *err)
 {
     gal_code code = GAL_OK;
-    GAL_TRY(check_membership(plan, err));
     GAL_TRY(check_host(plan, err));
+    GAL_TRY(check_membership(plan, err));
     GAL_TRY(check_seconds(cache, durations, plan, err));
     GAL_TRY(check_bytes(cache, durations, plan, err));
 cleanup:
@@ -200,9 +210,10 @@ static gal_code check_cell(const gal_certificate_sources *from, const gal_plan *
                            uint32_t pp_degree, gal_error *err)
 {
     const gal_certificate *c = &plan->certificate;
+    const gal_space space = space_of(c);
     const gal_certificate_cell cell = {
         .model = &plan->model,
-        .space = &c->space,
+        .space = &space,
         .schedule = plan->schedule,
         .prefetch_depth = plan->prefetch_depth,
         .device_count = plan->cluster.device_count,
@@ -227,7 +238,8 @@ gal_code gal_claims_check_bound(gal_price_cache *cache, const gal_durations *dur
 {
     gal_code code = GAL_OK;
     const gal_certificate *c = &plan->certificate;
-    const gal_price_charge charge = {c->host.seconds_per_byte, c->host.storage, c->host.masters, c->host.weights};
+    const gal_price_charge charge = {
+        .host_seconds_per_byte = c->host.seconds_per_byte, .storage = c->host.storage, .masters = c->host.masters};
     gal_certificate_sources from = {.durations = durations, .cache = cache};
     gal_price_cache *charged = NULL;
     GAL_TRY(check_order(plan, err));

@@ -17,6 +17,7 @@ typedef struct share {
     gal_price_share of;
     double update_seconds, excess_seconds; /* true; charged, above the share of least charge */
     uint64_t state, staged, stored;        /* bytes */
+    uint64_t kept_stored;                  /* of a microbatch in flight, likewise */
     gal_stored_parts parts;
 } share;
 
@@ -71,10 +72,11 @@ static gal_price_query query_of(const gal_cell *cell, uint32_t block, uint32_t s
 /* In the order of gal_price_shares. */
 static uint32_t rank_of(const gal_price_share *at)
 {
-    return (at->beside.masters ? GAL_PRICE_SHARES_MAX : 0) + at->percent;
+    return (at->masters ? GAL_PRICE_SHARES_MAX : 0) + at->percent;
 }
 
-static share share_of(const search *s, const gal_price_share *at, bool borrows)
+/* own: of the strategy itself. */
+static share share_of(const search *s, const gal_block_price *own, const gal_price_share *at, bool borrows)
 {
     const gal_block_price *price = at->price;
     const gal_block_host *host = &price->memory.host;
@@ -85,9 +87,11 @@ static share share_of(const search *s, const gal_price_share *at, bool borrows)
     share out = {.of = *at,
                  .update_seconds = rint(update / s->plain->unit_seconds) * s->plain->unit_seconds,
                  .state = host->state - (borrows ? host->table_state : 0),
-                 .staged = host->kept,
+                 .staged = own->memory.host.kept,
                  .stored = host->stored - (borrows ? host->table_stored : 0),
+                 .kept_stored = own->memory.host.kept_stored,
                  .parts = host->parts};
+    out.parts.kept = own->memory.host.parts.kept;
     out.excess_seconds = update + s->task->charge.host_seconds_per_byte * (double)(out.state + out.staged);
     return out;
 }
@@ -115,23 +119,20 @@ static gal_code list_shares(search *s, uint32_t block, const gal_price_query *qu
     gal_code code = GAL_OK;
     const gal_block_types *types = &s->plain->types;
     gal_price_cache *cache = s->task->spec->cache;
-    const gal_stored_kinds kinds = {.masters = s->task->charge.masters}; /* a path has a strategy's forward */
-    GAL_TRY(gal_price_shares(cache, query, kinds, out, count, s->err));
+    const bool masters = s->task->charge.masters;
+    GAL_TRY(gal_price_shares(cache, query, masters, out, count, s->err));
     for (uint32_t type = 0; gal_cell_holds_table(s->plain, block) && type < types->type_count; type++) {
         gal_price_share other[GAL_PRICE_SHARES_MAX];
         uint32_t other_count = 0;
         gal_price_query of_type = *query;
         of_type.type = types->shape[type].type;
         if (gal_cell_holds_table(s->plain, types->type_first[type]) && types->type_of[block] != type) {
-            GAL_TRY(gal_price_shares(cache, &of_type, kinds, other, &other_count, s->err));
+            GAL_TRY(gal_price_shares(cache, &of_type, masters, other, &other_count, s->err));
             join(out, count, other, other_count);
         }
     }
     for (uint32_t i = 0; i < *count; i++) {
-        const gal_strategy strategy = gal_price_share_strategy(query->strategy, &out[i]);
-        gal_price_query at = *query;
-        at.strategy = &strategy;
-        GAL_TRY(gal_price_block(cache, &at, &out[i].price, s->err));
+        GAL_TRY(gal_price_share_of(cache, query, &out[i], s->err));
     }
 cleanup:
     return code;
@@ -139,24 +140,28 @@ cleanup:
 
 static gal_code read_shares(search *s, uint32_t block, uint32_t stage, uint32_t strategy, share_list *out)
 {
+    gal_code code = GAL_OK;
     gal_price_share at[GAL_PRICE_SHARES_MAX];
     uint32_t count = 1;
     double least = HUGE_VAL;
+    const gal_block_price *own = gal_cell_price(s->plain, block, stage, strategy);
     const gal_price_query query = query_of(s->plain, block, stage, strategy);
     const bool borrows = gal_cell_borrows_table(s->plain, block, stage);
-    at[0] = (gal_price_share){0};
-    gal_code code = s->task->charge.storage ? list_shares(s, block, &query, at, &count)
-                                            : gal_price_block(s->task->spec->cache, &query, &at[0].price, s->err);
-    out->share = code == GAL_OK ? gal_heap_take(&s->heap, count, sizeof *out->share) : NULL;
-    code = code == GAL_OK ? s->heap.code : code;
-    for (uint32_t i = 0; code == GAL_OK && i < count; i++) {
-        out->share[i] = share_of(s, &at[i], borrows);
+    at[0] = (gal_price_share){.percent = query.strategy->offload_storage_percent, .price = own};
+    if (s->task->charge.storage) {
+        GAL_TRY(list_shares(s, block, &query, at, &count));
+    }
+    out->share = gal_heap_take(&s->heap, count, sizeof *out->share);
+    GAL_TRY(s->heap.code);
+    for (uint32_t i = 0; i < count; i++) {
+        out->share[i] = share_of(s, own, &at[i], borrows);
         least = fmin(least, out->share[i].excess_seconds);
     }
-    for (uint32_t i = 0; code == GAL_OK && i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         out->share[i].excess_seconds -= least;
     }
-    out->count = code == GAL_OK ? count : 0;
+    out->count = count;
+cleanup:
     return code;
 }
 
@@ -165,6 +170,12 @@ static gal_code shares_at(search *s, uint32_t block, uint32_t stage, uint32_t st
     share_list *at = &s->shares[gal_cell_price_index(s->plain, block, stage, strategy)];
     *out = at;
     return at->count > 0 ? GAL_OK : read_shares(s, block, stage, strategy, at);
+}
+
+/* On storage, in a stage. */
+static uint64_t stored_of(const search *s, const share *by, uint32_t stage)
+{
+    return by->stored + s->plain->in_flight[stage] * by->kept_stored;
 }
 
 /* Of all blocks the most that each may have there, as if all were of one stage. */
@@ -182,7 +193,8 @@ static gal_code read_storage(search *s)
                 GAL_TRY(shares_at(s, block, stage, strategy, &list));
             }
             for (uint32_t i = 0; list != NULL && i < list->count; i++) {
-                most = list->share[i].stored > most ? list->share[i].stored : most;
+                const uint64_t bytes = stored_of(s, &list->share[i], stage);
+                most = bytes > most ? bytes : most;
             }
         }
         all += most;
@@ -298,7 +310,7 @@ static gal_code extend(search *s, uint32_t block, uint32_t first, const label *a
         next.path.stage_update += by->update_seconds - listed_update;
         next.state += by->state;
         next.staged += by->staged;
-        next.stored += by->stored;
+        next.stored += stored_of(s, by, at->stage);
         next.parts = gal_stored_parts_join(&next.parts, &by->parts);
         if (block == 0) {
             const bool tied = s->plain->types.table_shared;

@@ -1,5 +1,6 @@
-/* Chains of a cell within limits of host and storage, exactly: each block's strategy and its share of moments on
- * storage together, with masters of 16 bits or without them, block by block.
+/* Chains of a cell within limits of host and storage, exactly: each block's strategy, with what it has of weights and
+ * activations on storage, and its share of moments there together, with masters of 16 bits or without them, block by
+ * block.
  *
  * Labels along the chain, as in planner/stages/labels.h, with what their open stage has beside the device as further
  * coordinates: a node is extended by every share of its strategy. A label is dropped when its charged seconds

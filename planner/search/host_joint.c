@@ -11,14 +11,35 @@
 
 /* Searches under a charge, and labels at a block in their chains: what those leave open is closed at the end. */
 enum { CHARGES = 8, CHARGED_LABELS = 200 };
+/* Searches in boxes, of which so many in one that cannot be cut. */
+enum { BOX_SEARCHES = 32, BOX_CHARGES = 3, BOXES_MAX = BOX_SEARCHES + 2, LINES_MAX = CHARGES + BOX_SEARCHES };
 static const double widen = 4.0, rounding = 1e-9;
 /* Of the seconds that a charged search may leave open: what a charge proves is short of the optimum anyhow. */
 static const double charged_gap = 5e-3;
 
-/* A charge, and what its search's plan takes: seconds without it, bytes of the stage that decides. */
+/* A charge, and what its search's plan takes: seconds without it, of the stage that decides bytes and the largest parts
+ * on their way. */
 typedef struct probe {
     double seconds_per_byte, seconds, bytes;
+    gal_stored_parts parts;
 } probe;
+
+/* What a charged search showed: no plan takes less with its charge. */
+typedef struct line {
+    double seconds_per_byte, seconds;
+} line;
+
+/* Plans whose parts on their way are of such sizes. */
+typedef struct box {
+    gal_stored_parts below, least; /* smaller than, 0: any; the largest are no smaller than */
+    line line[LINES_MAX];
+    uint32_t line_count;
+    double bound_seconds;
+    probe low, high;        /* the plan takes more than the limit; no more. high.seconds_per_byte 0: none is known */
+    gal_stored_parts found; /* of the last search's plan */
+    bool searched;          /* which is one of the box */
+    uint32_t tries;         /* since it was cut */
+} box;
 
 typedef struct joint {
     const gal_search_request *request;
@@ -26,15 +47,17 @@ typedef struct joint {
     gal_search_result *best;
     gal_certificate certificate; /* with what can be proved again */
     double proved_seconds, bound_seconds;
-    double charge;   /* of bound_seconds */
-    bool storage;    /* moments may be there in the plans that are looked for at hand, and what else the limits allow */
-    probe low, high; /* the plan takes more than the limit; no more. high.seconds_per_byte 0: none is known */
+    double charge;    /* of the bound of all plans */
+    gal_space stored; /* the request's, with what else than moments may be on storage */
+    bool storage; /* moments may be there in the plans that are looked for at hand, and what else the limits allow */
+    box *box;     /* [BOXES_MAX]; the first bounds all plans until it is cut */
+    uint32_t box_count;
 } joint;
 
 /* ---- plans ---- */
 
-/* A plan's true objective, with as much on storage as the limits ask for; kept if it is the fastest. */
-static gal_code take_within(joint *j, const gal_host_limits *limits, const gal_finalist *from, gal_error *err)
+/* A plan's true objective, with as many moments on storage as the limits ask for; kept if it is the fastest. */
+static gal_code take(joint *j, const gal_finalist *from, gal_error *err)
 {
     gal_code code = GAL_OK;
     bool fits = false;
@@ -43,7 +66,7 @@ static gal_code take_within(joint *j, const gal_host_limits *limits, const gal_f
     gal_search_result *best = j->best;
     GAL_TRY(gal_plan_copy(&from->plan, &own.plan, err));
     own.peak_bytes = 0;
-    GAL_TRY(gal_storage_fit(r->cache, limits, &own.plan, &fits, err));
+    GAL_TRY(gal_storage_fit(r->cache, j->limits, &own.plan, &fits, err));
     if (fits) {
         GAL_TRY(gal_plan_objective(r->cache, r->durations, &own.plan, &own.objective_seconds, err));
         own.plan.objective_seconds = own.objective_seconds;
@@ -61,20 +84,6 @@ cleanup:
     return code;
 }
 
-/* With weights in memory, and where they may be there on storage. */
-static gal_code take(joint *j, const gal_finalist *from, gal_error *err)
-{
-    gal_code code = GAL_OK;
-    gal_host_limits limits = *j->limits;
-    limits.weights = false;
-    GAL_TRY(take_within(j, &limits, from, err));
-    if (j->limits->weights && j->limits->storage_bytes > 0) {
-        GAL_TRY(take_within(j, j->limits, from, err));
-    }
-cleanup:
-    return code;
-}
-
 static double best_seconds(const joint *j)
 {
     return j->best->feasible ? j->best->finalist[0].objective_seconds : HUGE_VAL;
@@ -87,68 +96,97 @@ static bool is_good_enough(const joint *j)
 
 /* ---- a charge ---- */
 
-/* What the block takes of the host's memory and for its update, by the share of least charge. */
-static gal_code charged_block(const joint *j, const gal_plan *plan, uint32_t stage, uint32_t block, double charge,
-                              double *seconds, double *bytes, gal_error *err)
+static gal_price_charge charge_of(const joint *j, const box *b, double seconds_per_byte)
 {
+    return (gal_price_charge){seconds_per_byte, j->storage, j->storage && j->limits->masters, b->below};
+}
+
+/* What is left of the limit beside the ring that the box has. */
+static double limit_of(const joint *j, const box *b)
+{
+    return (double)j->limits->host_bytes - (double)gal_stage_host_bytes(0, 0, 0, &b->least);
+}
+
+/* What the block adds to the stage, by the share of least charge. *table: whether a block before it has the token table
+ * there, which is of all its holders but once. */
+static gal_code probe_block(const joint *j, const gal_plan *plan, uint32_t stage, uint32_t block,
+                            const gal_price_charge *charge, bool *table, probe *sum, gal_error *err)
+{
+    gal_code code = GAL_OK;
     gal_price_share share[GAL_PRICE_SHARES_MAX];
     uint32_t count = 1;
-    const gal_price_query query = gal_price_query_of(plan, stage, block);
-    const gal_code code =
-        j->storage ? gal_price_shares(j->request->cache, &query,
-                                      (gal_stored_kinds){j->limits->masters, j->limits->weights}, share, &count, err)
-                   : gal_price_block(j->request->cache, &query, &share[0].price, err);
     double least = HUGE_VAL;
-    for (uint32_t i = 0; code == GAL_OK && i < count; i++) {
-        const gal_block_memory *memory = &share[i].price->memory;
-        const double kept = (double)(memory->host.state + memory->host.kept);
-        const double charged = share[i].price->update_seconds + charge * kept;
-        if (charged < least) {
+    probe own_least = {0};
+    const gal_block_price *own = NULL;
+    const gal_price_query query = gal_price_query_of(plan, stage, block);
+    GAL_TRY(gal_price_block(j->request->cache, &query, &own, err));
+    share[0].price = own;
+    if (charge->storage) {
+        GAL_TRY(gal_price_shares(j->request->cache, &query, charge->masters, share, &count, err));
+    }
+    const bool holds = own->shared_update_seconds[GAL_SHARED_TABLE] > 0.0, borrows = holds && *table;
+    *table = *table || holds;
+    for (uint32_t i = 0; i < count; i++) {
+        const gal_block_host *host = &share[i].price->memory.host;
+        const double update =
+            share[i].price->update_seconds - (borrows ? share[i].price->shared_update_seconds[GAL_SHARED_TABLE] : 0.0);
+        const double kept = (double)(host->state - (borrows ? host->table_state : 0) + own->memory.host.kept);
+        const double charged = update + charge->host_seconds_per_byte * kept;
+        if (charged < least && gal_price_charge_allows(charge, own, &share[i])) {
             least = charged;
-            *seconds = share[i].price->update_seconds;
-            *bytes = kept;
+            own_least = (probe){.seconds = update, .bytes = kept, .parts = host->parts};
+            own_least.parts.kept = own->memory.host.parts.kept;
         }
     }
+    sum->seconds += own_least.seconds;
+    sum->bytes += own_least.bytes;
+    sum->parts = gal_stored_parts_join(&sum->parts, &own_least.parts);
+cleanup:
     return code;
 }
 
 /* Of the stage whose update and charge are the most. */
-static gal_code probe_plan(const joint *j, const gal_finalist *f, double charge, probe *out, gal_error *err)
+static gal_code probe_plan(const joint *j, const gal_finalist *f, const gal_price_charge *charge, probe *out,
+                           gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_plan *plan = &f->plan;
+    const double rate = charge->host_seconds_per_byte;
     double most = -HUGE_VAL;
     uint32_t block = 0;
     for (uint32_t stage = 0; stage < plan->stage_count; stage++) {
-        double update = 0.0, bytes = 0.0;
+        probe sum = {.seconds_per_byte = rate};
+        bool table = false;
         const uint32_t end = block + gal_plan_stage_block_count(plan, stage);
         for (; block < end; block++) {
-            double seconds = 0.0, kept = 0.0;
-            GAL_TRY(charged_block(j, plan, stage, block, charge, &seconds, &kept, err));
-            update += seconds;
-            bytes += kept;
+            GAL_TRY(probe_block(j, plan, stage, block, charge, &table, &sum, err));
         }
-        if (update + charge * bytes > most) {
-            most = update + charge * bytes;
-            *out = (probe){charge, f->objective_seconds - charge * bytes, bytes};
+        if (sum.seconds + rate * sum.bytes > most) {
+            most = sum.seconds + rate * sum.bytes;
+            sum.seconds = f->objective_seconds - rate * sum.bytes;
+            *out = sum;
         }
     }
 cleanup:
     return code;
 }
 
-/* What a charged search proves, of plans within the limit: of all of them if they may store. */
-static void take_bound(joint *j, const gal_search_result *found, double charge)
+/* What a charged search proves, of all plans within the limit. */
+static void take_proof(joint *j, const gal_search_result *found, double charge)
 {
     const gal_plan *plan = &found->finalist[0].plan;
     const double of_limit = charge * (double)j->limits->host_bytes;
     const double proved = plan->lower_bound_seconds > 0.0 ? plan->lower_bound_seconds - of_limit : 0.0;
-    const bool stores = j->limits->storage_bytes > 0;
     if (proved > j->proved_seconds) {
         j->proved_seconds = proved;
         j->certificate = plan->certificate;
-        j->certificate.host = (gal_host_charge){j->limits->host_bytes, charge, stores, stores && j->limits->masters,
-                                                stores && j->limits->weights};
+        j->certificate.space = j->request->space; /* what is there besides the charge says */
+        j->certificate.host = (gal_host_charge){.host_memory_bytes = j->limits->host_bytes,
+                                                .seconds_per_byte = charge,
+                                                .storage = j->storage,
+                                                .masters = j->storage && j->limits->masters,
+                                                .weights = j->stored.store_weights,
+                                                .activations = j->stored.store_activations};
     }
     if (found->lower_bound_seconds - of_limit > j->bound_seconds) {
         j->bound_seconds = found->lower_bound_seconds - of_limit;
@@ -156,76 +194,175 @@ static void take_bound(joint *j, const gal_search_result *found, double charge)
     }
 }
 
-/* Searches under a charge, and moves one end of the range to it. */
-static gal_code try_charge(joint *j, double charge, gal_error *err)
+static void bound_box(const joint *j, box *b)
+{
+    const double limit = limit_of(j, b);
+    for (uint32_t i = 0; i < b->line_count; i++) {
+        b->bound_seconds = fmax(b->bound_seconds, b->line[i].seconds - b->line[i].seconds_per_byte * limit);
+    }
+    if (limit < 0.0) {
+        b->bound_seconds = HUGE_VAL;
+    }
+    if (b->high.seconds_per_byte > 0.0 && b->high.bytes > limit) {
+        b->low = b->high;
+        b->high = (probe){0};
+    }
+}
+
+/* Searches the box under a charge, and moves one end of its range to it. */
+static gal_code try_charge(joint *j, box *b, double seconds_per_byte, gal_search_result *found, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const gal_price_charge prices = {charge, j->storage, j->storage && j->limits->masters,
-                                     j->storage && j->limits->weights};
+    const gal_price_charge charge = charge_of(j, b, seconds_per_byte);
     gal_price_cache *charged = NULL;
-    gal_search_result found = {0};
     gal_search_request request = *j->request;
     probe at = {0};
-    GAL_TRY(gal_price_cache_create_charged(j->request->cache, &prices, &charged, err));
+    gal_search_result_free(found);
+    *found = (gal_search_result){0};
+    GAL_TRY(gal_price_cache_create_charged(j->request->cache, &charge, &charged, err));
     request.cache = charged;
+    request.space = j->storage ? j->stored : j->request->space;
     request.ranks_by_simulation = false;
     request.label_limit = request.label_limit < CHARGED_LABELS ? request.label_limit : CHARGED_LABELS;
     request.gap = fmax(request.gap, charged_gap) * j->bound_seconds / /* a share of true seconds */
-                  (j->bound_seconds + charge * (double)j->limits->host_bytes);
-    GAL_TRY(gal_search(&request, &found, err));
-    GAL_ASSERT(found.feasible); /* it fits devices as the search without a charge does */
-    if (j->storage == (j->limits->storage_bytes > 0)) {
-        take_bound(j, &found, charge);
+                  (j->bound_seconds + seconds_per_byte * (double)j->limits->host_bytes);
+    GAL_TRY(gal_search(&request, found, err));
+    GAL_ASSERT(found->feasible); /* it fits devices as the search without a charge does, with nothing on storage */
+    for (uint32_t i = 0; i < found->finalist_count; i++) {
+        GAL_TRY(take(j, &found->finalist[i], err));
     }
-    for (uint32_t i = 0; i < found.finalist_count; i++) {
-        GAL_TRY(take(j, &found.finalist[i], err));
-    }
-    GAL_TRY(probe_plan(j, &found.finalist[0], charge, &at, err));
-    *(at.bytes > (double)j->limits->host_bytes ? &j->low : &j->high) = at;
+    GAL_TRY(probe_plan(j, &found->finalist[0], &charge, &at, err));
+    GAL_ASSERT(b->line_count < LINES_MAX);
+    b->line[b->line_count++] = (line){seconds_per_byte, found->lower_bound_seconds};
+    *(at.bytes > limit_of(j, b) ? &b->low : &b->high) = at;
+    b->found = at.parts;
+    b->searched = true;
+    bound_box(j, b);
 cleanup:
-    gal_search_result_free(&found);
     gal_price_cache_free(charged);
     return code;
 }
 
 /* Where the lines of both ends cross, if that is between them. */
-static double next_charge(const joint *j)
+static double next_charge(const joint *j, const box *b)
 {
-    const double over = j->low.bytes - (double)j->limits->host_bytes;
-    const double lost = best_seconds(j) < HUGE_VAL ? best_seconds(j) - j->low.seconds : j->bound_seconds;
-    if (j->high.seconds_per_byte == 0.0) {
-        return fmax(widen * j->low.seconds_per_byte, fmax(lost, rounding * j->bound_seconds) / fmax(over, 1.0));
+    const double over = b->low.bytes - limit_of(j, b);
+    const double lost = best_seconds(j) < HUGE_VAL ? best_seconds(j) - b->low.seconds : j->bound_seconds;
+    if (b->high.seconds_per_byte == 0.0) { /* in a cut box: to where the line of the low end meets the best plan */
+        const double wide = widen * b->low.seconds_per_byte;
+        const double to_best = fmax(lost, rounding * j->bound_seconds) / fmax(over, 1.0);
+        return j->box_count > 1 && best_seconds(j) < HUGE_VAL ? fmin(wide, to_best) : fmax(wide, to_best);
     }
-    const double crossing = (j->high.seconds - j->low.seconds) / (j->low.bytes - j->high.bytes);
+    const double crossing = (b->high.seconds - b->low.seconds) / (b->low.bytes - b->high.bytes);
     const bool inside =
-        crossing > j->low.seconds_per_byte * (1.0 + rounding) && crossing < j->high.seconds_per_byte * (1.0 - rounding);
-    return inside ? crossing : 0.5 * (j->low.seconds_per_byte + j->high.seconds_per_byte);
+        crossing > b->low.seconds_per_byte * (1.0 + rounding) && crossing < b->high.seconds_per_byte * (1.0 - rounding);
+    return inside ? crossing : 0.5 * (b->low.seconds_per_byte + b->high.seconds_per_byte);
 }
 
-static gal_code try_charges(joint *j, gal_error *err)
+/* proves: what the box shows is of all plans. */
+static gal_code try_charges(joint *j, box *b, bool proves, gal_error *err)
 {
     gal_code code = GAL_OK;
+    gal_search_result found = {0};
     for (uint32_t i = 0; i < CHARGES && !is_good_enough(j); i++) {
-        const double before = j->bound_seconds;
-        GAL_TRY(try_charge(j, next_charge(j), err));
-        if (j->high.seconds_per_byte > 0.0 && i > CHARGES / 2 && j->bound_seconds < before * (1.0 + rounding)) {
+        const double before = j->bound_seconds, charge = next_charge(j, b);
+        GAL_TRY(try_charge(j, b, charge, &found, err));
+        if (proves) {
+            take_proof(j, &found, charge);
+        }
+        if (b->high.seconds_per_byte > 0.0 && i > CHARGES / 2 && j->bound_seconds < before * (1.0 + rounding)) {
             break;
         }
     }
 cleanup:
+    gal_search_result_free(&found);
     return code;
 }
 
-/* Plans without storage have no parts on their way in the host's memory, which no price of a block knows: they are
- * looked for once more by themselves. */
+/* Plans without anything on storage have no parts on their way. */
 static gal_code try_without_storage(joint *j, const gal_search_result *whole, gal_error *err)
 {
     gal_code code = GAL_OK;
+    box *without = calloc(1, sizeof *without);
+    const gal_price_charge none = {0};
+    if (without == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+    }
     j->storage = false;
-    j->high = (probe){0};
-    GAL_TRY(probe_plan(j, &whole->finalist[0], 0.0, &j->low, err));
-    GAL_TRY(try_charges(j, err));
+    GAL_TRY(probe_plan(j, &whole->finalist[0], &none, &without->low, err));
+    GAL_TRY(try_charges(j, without, false, err));
 cleanup:
+    free(without);
+    return code;
+}
+
+/* ---- boxes ---- */
+
+enum { PART_KINDS = 4 };
+
+static uint64_t *part_of(gal_stored_parts *parts, uint32_t kind)
+{
+    uint64_t *const of[PART_KINDS] = {&parts->moment, &parts->master, &parts->weight, &parts->kept};
+    return of[kind];
+}
+
+/* By the kind of part of the found plan whose ring is most beyond what the box has for sure; false: there is none. */
+static bool cut(joint *j, box *b)
+{
+    uint64_t most = 0;
+    uint32_t widest = PART_KINDS;
+    for (uint32_t kind = 0; kind < PART_KINDS; kind++) {
+        const uint64_t part = *part_of(&b->found, kind), least = *part_of(&b->least, kind);
+        const uint64_t ring = part > least ? (part - least) * (kind == 0 ? GAL_STORED_MOMENTS : 1) : 0;
+        widest = ring > most ? kind : widest;
+        most = ring > most ? ring : most;
+    }
+    if (widest == PART_KINDS || !b->searched || j->box_count == BOXES_MAX) {
+        return false;
+    }
+    box *larger = &j->box[j->box_count++];
+    *larger = *b;
+    *part_of(&larger->least, widest) = *part_of(&b->found, widest);
+    *part_of(&b->below, widest) = *part_of(&b->found, widest);
+    if (*part_of(&b->high.parts, widest) >= *part_of(&b->below, widest)) { /* a plan of the other one */
+        b->high = (probe){0};
+    }
+    b->searched = false;
+    b->tries = larger->tries = 0;
+    bound_box(j, larger);
+    return true;
+}
+
+/* Of those that may be searched; NULL: there is none. */
+static box *least_box(const joint *j, uint32_t tries)
+{
+    box *least = NULL;
+    for (uint32_t i = 0; i < j->box_count; i++) {
+        box *b = &j->box[i];
+        least = b->tries < tries && (least == NULL || b->bound_seconds < least->bound_seconds) ? b : least;
+    }
+    return least;
+}
+
+/* Until a plan is good enough, or is known and the box of the least bound has no more to say. */
+static gal_code try_boxes(joint *j, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_search_result found = {0};
+    for (uint32_t i = 0; i < BOX_SEARCHES && !is_good_enough(j);) {
+        box *b = least_box(j, BOX_CHARGES);
+        if (b == NULL || (j->best->feasible && b != least_box(j, UINT32_MAX))) {
+            break;
+        }
+        if (!cut(j, b)) {
+            b->tries++;
+            GAL_TRY(try_charge(j, b, next_charge(j, b), &found, err));
+            i++;
+        }
+        j->bound_seconds = fmax(j->bound_seconds, fmin(least_box(j, UINT32_MAX)->bound_seconds, best_seconds(j)));
+    }
+cleanup:
+    gal_search_result_free(&found);
     return code;
 }
 
@@ -277,7 +414,8 @@ static gal_code solve_cells(joint *j, const gal_price_charge *charge, gal_price_
     GAL_TRY(gal_search_cells(j->request, &numbers, &count, err));
     for (uint32_t i = 0; i < count; i++) {
         gal_error refusal = {0};
-        const gal_cell_spec spec = gal_search_cell_spec(j->request, &numbers[i], j->request->cache);
+        gal_cell_spec spec = gal_search_cell_spec(j->request, &numbers[i], j->request->cache);
+        spec.space = &j->stored;
         const gal_host_chains task = {.spec = &spec,
                                       .types = &types,
                                       .charged = charged,
@@ -294,9 +432,7 @@ static gal_code solve_cells(joint *j, const gal_price_charge *charge, gal_price_
             GAL_TRY(take_chain(j, &spec, answer, err));
         }
     }
-    if (!j->limits->weights) { /* chains have none on storage */
-        j->bound_seconds = fmax(j->bound_seconds, fmin(bound, best_seconds(j)));
-    }
+    j->bound_seconds = fmax(j->bound_seconds, fmin(bound, best_seconds(j)));
 cleanup:
     gal_block_types_free(&types);
     free(numbers);
@@ -308,7 +444,8 @@ static gal_code close_gap(joint *j, gal_error *err)
     gal_code code = GAL_OK;
     const uint32_t blocks = gal_model_block_count(j->request->model);
     const bool stores = j->limits->storage_bytes > 0;
-    const gal_price_charge charge = {j->charge, stores, stores && j->limits->masters, stores && j->limits->weights};
+    const gal_price_charge charge = {
+        .host_seconds_per_byte = j->charge, .storage = stores, .masters = stores && j->limits->masters};
     gal_price_cache *charged = NULL;
     gal_host_answer answer = {.stage = calloc(blocks, sizeof *answer.stage),
                               .strategy = calloc(blocks, sizeof *answer.strategy)};
@@ -342,7 +479,13 @@ static gal_code begin(joint *j, const gal_search_result *whole, gal_error *err)
     for (uint32_t i = 0; i < whole->finalist_count; i++) {
         GAL_TRY(take(j, &whole->finalist[i], err));
     }
-    GAL_TRY(probe_plan(j, &whole->finalist[0], 0.0, &j->low, err));
+    j->box = calloc(BOXES_MAX, sizeof *j->box);
+    if (j->box == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    }
+    j->box_count = 1;
+    const gal_price_charge free_of_charge = charge_of(j, &j->box[0], 0.0);
+    GAL_TRY(probe_plan(j, &whole->finalist[0], &free_of_charge, &j->box[0].low, err));
 cleanup:
     return code;
 }
@@ -361,15 +504,39 @@ static void claim(joint *j)
     j->best->unproven_cell_count = winner->objective_seconds > bound * (1.0 + j->request->gap);
 }
 
+/* Where that would be more strategies than a search takes, without activations there, or weights. */
+static gal_space stored_space(const gal_search_request *request, const gal_host_limits *limits)
+{
+    gal_space out = request->space;
+    const uint32_t devices = gal_durations_cluster(request->durations)->device_count;
+    out.store_activations = limits->storage_bytes > 0;
+    out.store_weights = limits->storage_bytes > 0 && limits->weights;
+    out.store_activations = out.store_activations && gal_space_strategies(&out, devices, NULL) <= GAL_SPACE_MAX;
+    out.store_weights = out.store_weights && gal_space_strategies(&out, devices, NULL) <= GAL_SPACE_MAX;
+    return out;
+}
+
+/* Whether all plans have; of several any may have the ring. */
+static bool has_one_stage(const gal_search_request *request)
+{
+    const gal_u32_list *degrees = &request->pp_degrees;
+    return gal_durations_cluster(request->durations)->device_count == 1 ||
+           (degrees->count == 1 && degrees->value[0] == 1);
+}
+
 gal_code gal_host_joint(const gal_search_request *request, const gal_host_limits *limits,
                         const gal_search_result *whole, gal_search_result *best, gal_error *err)
 {
     gal_code code = GAL_OK;
-    joint j = {.request = request, .limits = limits, .best = best, .storage = limits->storage_bytes > 0};
+    joint j = {.request = request,
+               .limits = limits,
+               .best = best,
+               .stored = stored_space(request, limits),
+               .storage = limits->storage_bytes > 0};
     GAL_TRY(begin(&j, whole, err));
-    GAL_TRY(try_charges(&j, err));
+    GAL_TRY(try_charges(&j, &j.box[0], true, err));
     if (j.storage && !is_good_enough(&j)) {
-        GAL_TRY(try_without_storage(&j, whole, err));
+        GAL_TRY(has_one_stage(request) ? try_boxes(&j, err) : try_without_storage(&j, whole, err));
     }
     if (!is_good_enough(&j)) {
         GAL_TRY(close_gap(&j, err));
@@ -378,6 +545,7 @@ gal_code gal_host_joint(const gal_search_request *request, const gal_host_limits
         claim(&j);
     }
 cleanup:
+    free(j.box);
     if (code != GAL_OK) {
         gal_search_result_free(best);
         *best = (gal_search_result){0};

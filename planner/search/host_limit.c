@@ -106,8 +106,7 @@ static void keep_faster(gal_search_result *best, gal_search_result *other, const
     *other = (gal_search_result){0};
 }
 
-/* The winner alone, of its moments, and of weights with them, as many on storage as the limits ask for. Not feasible:
- * that cannot be. */
+/* The winner alone, with as many of its moments on storage as the limits ask for. Not feasible: that cannot be. */
 static gal_code store(const gal_search_request *request, const gal_host_limits *most, const gal_search_result *from,
                       gal_search_result *out, gal_error *err)
 {
@@ -140,80 +139,19 @@ cleanup:
     return code;
 }
 
-/* *best becomes that if it is faster, with weights in memory or, where they may be there, on storage. */
-static gal_code store_either(const gal_search_request *request, const gal_host_limits *most,
-                             const gal_search_result *from, gal_search_result *best, gal_error *err)
-{
-    gal_code code = GAL_OK;
-    gal_search_result stored = {0};
-    gal_host_limits limits = *most;
-    for (uint32_t w = 0; w <= most->weights; w++) {
-        limits.weights = w > 0;
-        GAL_TRY(store(request, &limits, from, &stored, err));
-        keep_faster(best, &stored, most);
-    }
-cleanup:
-    return code;
-}
-
-/* *best becomes what of `from` is within the limits, if it is faster: as it is, or else with as much on storage as it
- * needs there, be it nothing. `from` is freed unless it is taken. */
+/* *best becomes what of `from` is within the limits, if it is faster: as it is, or else with as many moments on storage
+ * as it needs there, be it none. `from` is freed unless it is taken. */
 static gal_code consider(const gal_search_request *request, const gal_host_limits *most, gal_search_result *from,
                          gal_search_result *best, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const bool is_plan = from->feasible && is_within(from, most) && !gal_plan_stores(&from->finalist[0].plan);
-    if (from->feasible && !is_plan) {
-        GAL_TRY(store_either(request, most, from, best, err));
+    gal_search_result stored = {0};
+    if (from->feasible) {
+        GAL_TRY(store(request, most, from, &stored, err));
+        keep_faster(best, &stored, most);
     }
     keep_faster(best, from, most);
 cleanup:
-    return code;
-}
-
-/* With moments on storage, half of them and all: what that costs is in the prices of these searches. Where there is no
- * storage it is a price of what is offloaded, as a multiplier of the host's limit would be: plans that offload less. */
-static gal_code try_storage(const gal_search_request *request, const gal_host_limits *most, gal_search_result *best,
-                            gal_error *err)
-{
-    static const uint32_t percents[] = {50, 100};
-    gal_code code = GAL_OK;
-    gal_search_result found = {0};
-    gal_search_request stored = *request;
-    for (size_t i = 0; i < sizeof percents / sizeof percents[0]; i++) {
-        stored.space.storage_percent = percents[i];
-        GAL_TRY(gal_search(&stored, &found, err));
-        GAL_TRY(consider(request, most, &found, best, err));
-    }
-cleanup:
-    gal_search_result_free(&found);
-    return code;
-}
-
-/* With a share of what forward keeps on storage too, half of it and all, beside all moments, of which fewer are where
- * they fit. No bound is about such plans in particular: one that is taken has that of the whole space, whose plans do
- * the same but for the way to storage and back. */
-static gal_code try_stored_activations(const gal_search_request *request, const gal_host_limits *most,
-                                       gal_search_result *whole, gal_search_result *best, gal_error *err)
-{
-    static const uint32_t percents[] = {50, 100};
-    gal_code code = GAL_OK;
-    gal_search_result found = {0}, fastest = {0};
-    gal_search_request stored = *request;
-    stored.space.storage_percent = 100;
-    for (size_t i = 0; i < sizeof percents / sizeof percents[0]; i++) {
-        stored.space.storage_activations_percent = percents[i];
-        GAL_TRY(gal_search(&stored, &found, err));
-        GAL_TRY(consider(request, most, &found, &fastest, err));
-    }
-    if (fastest.feasible) {
-        GAL_TRY(gal_search_take_bound(request, whole, &fastest, err));
-        drop_beyond(&fastest, most);
-        keep_faster(best, &fastest, most);
-    }
-cleanup:
-    gal_search_result_free(&fastest);
-    gal_search_result_free(&found);
     return code;
 }
 
@@ -237,29 +175,24 @@ cleanup:
     return code;
 }
 
-/* Whether no plan of the whole space is faster by more than the gap. */
-static bool is_good_enough(const gal_search_request *request, const gal_search_result *whole,
-                           const gal_search_result *best)
-{
-    return best->feasible && best->finalist[0].global_batch_samples == whole->finalist[0].global_batch_samples &&
-           best->finalist[0].objective_seconds <= whole->lower_bound_seconds * (1.0 + request->gap);
-}
-
-/* By searches of parts of the space, with the bound of all of it. */
-static gal_code search_parts(const gal_search_request *request, const gal_host_limits *most, gal_search_result *whole,
-                             gal_search_result *best, gal_error *err)
+/* Uniform plans are tried one by one, so those beyond the limits are left out on the way; of moments half and all may
+ * be on storage, and then as many as are needed. */
+static gal_code search_uniform(const gal_search_request *request, const gal_host_limits *most,
+                               const gal_search_result *whole, gal_search_result *best, gal_error *err)
 {
     gal_code code = GAL_OK;
-    GAL_TRY(store_either(request, most, whole, best, err));
-    if (!is_good_enough(request, whole, best)) {
-        GAL_TRY(try_storage(request, most, best, err));
-        GAL_TRY(leave_out(request, most, best, err));
-    }
-    if (best->feasible) {
-        GAL_TRY(gal_search_take_bound(request, whole, best, err));
-        drop_beyond(best, most);
-    }
+    gal_search_result found = {0};
+    gal_search_request within = *request;
+    within.host_memory_bytes = most->host_bytes;
+    within.storage_bytes = most->storage_bytes;
+    within.space.store_moments = within.space.store_activations = most->storage_bytes > 0;
+    within.space.store_weights = most->storage_bytes > 0 && most->weights;
+    GAL_TRY(store(request, most, whole, &found, err));
+    keep_faster(best, &found, most);
+    GAL_TRY(gal_search(&within, &found, err));
+    GAL_TRY(consider(request, most, &found, best, err));
 cleanup:
+    gal_search_result_free(&found);
     return code;
 }
 
@@ -294,11 +227,13 @@ static bool is_uniform(const gal_search_request *request)
     return request->schedule == GAL_SCHEDULE_INTERLEAVED || gal_schedule_splits(request->schedule);
 }
 
+/* request: without limits, which gal_search reads of uniform plans. */
 static gal_code search_within(const gal_search_request *request, const gal_host_limits *most, gal_search_result *out,
                               gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_search_result whole = {0}, best = {0};
+    const bool uniform = is_uniform(request);
     GAL_TRY(gal_search(request, &whole, err));
     if (!request->space.offload || is_within(&whole, most)) {
         drop_beyond(&whole, most);
@@ -306,14 +241,14 @@ static gal_code search_within(const gal_search_request *request, const gal_host_
         whole = (gal_search_result){0};
         goto cleanup;
     }
-    if (!is_uniform(request)) {
-        GAL_TRY(search_jointly(request, most, &best, err));
+    GAL_TRY(uniform ? search_uniform(request, most, &whole, &best, err) : search_jointly(request, most, &best, err));
+    const bool claims = best.feasible && !uniform; /* a bound of its own */
+    if (!best.feasible && !uniform) {
+        GAL_TRY(leave_out(request, most, &best, err));
     }
-    if (!best.feasible) { /* of uniform plans, or where labels did not suffice to find any */
-        GAL_TRY(search_parts(request, most, &whole, &best, err));
-    }
-    if (most->storage_bytes > 0 && !is_good_enough(request, &whole, &best)) {
-        GAL_TRY(try_stored_activations(request, most, &whole, &best, err));
+    if (best.feasible && !claims) {
+        GAL_TRY(gal_search_take_bound(request, &whole, &best, err));
+        drop_beyond(&best, most);
     }
     if (!best.feasible) {
         best.beyond_host_bytes = gal_plan_host_bytes(&whole.finalist[0].plan);
@@ -332,6 +267,7 @@ gal_code gal_host_limited_search(const gal_search_request *request, gal_search_r
     const gal_host_limits most = limits_of(request);
     gal_price_cache *own = NULL;
     gal_search_request with_cache = *request;
+    with_cache.host_memory_bytes = 0;
     if (request->cache == NULL) {
         GAL_TRY(gal_price_cache_create(request->model, request->durations, &own, err));
         with_cache.cache = own;

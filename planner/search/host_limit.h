@@ -3,13 +3,13 @@
  * The exact search carries one budget, that of a device's memory. So it is asked first as if hosts had no limit; what
  * it proves then is a bound of all plans, those within the limit among them. Where its plan takes more of the host's
  * memory than there is, strategies are chosen again under a charge for that, and with them, where there is storage
- * (request->storage_bytes, else the cluster's), each block's share of moments there (host_joint.h): what is returned is
- * the fastest plan within all limits, or as near to it as its bound says.
+ * (request->storage_bytes, else the cluster's), what of each block is there (host_joint.h): what is returned is the
+ * fastest plan within all limits, or as near to it as its bound says. Where none is found so, parts of the space are
+ * searched, with less to be offloaded, until the first plan within the limits.
  *
- * Of uniform plans (planner/cell/uniform.h), which have no such bound, parts of the space are searched instead: with
- * half and all of the moments on storage, and with less to be offloaded, one way after the other left out, until the
- * first plan within the limits. The fastest found is returned, with the bound of the whole space: the gap says what may
- * have been lost. */
+ * Uniform plans (planner/cell/uniform.h), which have no such bound, are all tried, with what of them may be on storage
+ * as a part of their strategy; the fastest within the limits is returned, with the bound of the whole space: the gap
+ * says what may have been lost. */
 #ifndef GAL_PLANNER_SEARCH_HOST_LIMIT_H
 #define GAL_PLANNER_SEARCH_HOST_LIMIT_H
 

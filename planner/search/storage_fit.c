@@ -21,9 +21,9 @@ typedef struct fit_work {
     const gal_host_limits *most;
     gal_storage_levels *levels; /* [stage] */
     bool *table;                /* [block]: holds a token table of several */
-    gal_stored_kinds beside;    /* of the choice at hand: these lie where the moments do */
+    bool masters;               /* of the choice at hand: they lie where the moments do */
     uint32_t *percent, *best;   /* [block]: of the choice at hand, and of the best one */
-    gal_stored_kinds best_beside;
+    bool best_masters;
 } fit_work;
 
 /* Of a choice for all stages: seconds of the slowest (gal_storage_level), and bytes of all of them. */
@@ -102,25 +102,27 @@ static void list_ways(const fit_work *w, uint32_t stage, uint64_t part_bytes, ui
     }
 }
 
-/* What the host's memory lacks when parts are so large; 0: nothing, and then nothing need be stored. */
+/* What the host's memory lacks when parts are so large, if nothing were stored. */
 static uint64_t need_of(const fit_work *w, uint32_t stage, uint64_t part_bytes)
 {
-    const uint64_t all = w->levels[stage].snapshot[0].host_bytes, most = w->most->host_bytes;
-    const uint64_t kinds = GAL_STORED_MOMENTS + (uint64_t)w->beside.masters + (uint64_t)w->beside.weights;
-    const uint64_t ring = GAL_STORED_RING * kinds * part_bytes;
-    const uint64_t ends = 2 * BLOCK; /* what is lost before the ring and behind it */
-    return part_bytes == 0 ? (all > most ? all - most : 0) : all + ring + ends > most ? all + ring + ends - most : 0;
+    const gal_storage_levels *levels = &w->levels[stage];
+    const uint64_t kinds = GAL_STORED_MOMENTS + (uint64_t)w->masters, most = w->most->host_bytes;
+    const uint64_t ring = GAL_STORED_RING * (kinds * part_bytes + levels->weight_part_bytes);
+    const bool is_first = ring > 0 && levels->kept_bytes == 0; /* else activations have a ring there already */
+    const uint64_t all = levels->host_bytes + ring + (is_first ? 2 * BLOCK : 0); /* lost before it and behind it */
+    return all > most ? all - most : 0;
 }
 
-/* The largest of the holders' parts. */
-static uint64_t table_part_bytes(const fit_work *w, uint32_t stage, uint32_t table_percent)
+/* The largest of parts that are there whatever is chosen: of holders of the token table, and of blocks with weights on
+ * storage. */
+static uint64_t least_part_bytes(const fit_work *w, uint32_t stage, uint32_t table_percent)
 {
     const gal_storage_levels *levels = &w->levels[stage];
-    const uint32_t first = gal_plan_stage_first_block(w->plan, stage), s = snapshot_at(levels, table_percent);
+    const uint32_t first = gal_plan_stage_first_block(w->plan, stage), table = snapshot_at(levels, table_percent);
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < levels->block_count; i++) {
-        const uint64_t part = levels->snapshot[s].block[i].part_bytes;
-        bytes = w->table[first + i] && part > bytes ? part : bytes;
+        const uint64_t part = levels->snapshot[w->table[first + i] ? table : 0].block[i].part_bytes;
+        bytes = part > bytes ? part : bytes;
     }
     return bytes;
 }
@@ -158,14 +160,14 @@ static gal_code choose_in(const fit_work *w, uint32_t stage, uint32_t table_perc
     const gal_storage_levels *levels = &w->levels[stage];
     *found = false;
     GAL_TRY(make_ways(levels, &ways, err));
-    for (uint64_t part = table_part_bytes(w, stage, table_percent); part < UINT64_MAX;
+    for (uint64_t part = least_part_bytes(w, stage, table_percent); part < UINT64_MAX;
          part = next_part_bytes(levels, part)) {
         gal_cover_way sum = {0};
         bool covers = false;
         list_ways(w, stage, part, table_percent, bytes_first, &ways);
         GAL_TRY(
             gal_least_cover(ways.item, levels->block_count, need_of(w, stage, part), ways.chosen, &sum, &covers, err));
-        const fit_cost here = {sum.cost[bytes_first], sum.cost[!bytes_first]};
+        const fit_cost here = {sum.cost[bytes_first], sum.cost[!bytes_first] + levels->kept_bytes};
         if (covers && here.bytes <= w->most->storage_bytes && (!*found || is_less(here, *cost))) {
             *found = true;
             *cost = here;
@@ -206,7 +208,7 @@ static gal_code try_table(fit_work *w, uint32_t table_percent, fit_cost *least, 
     if (!*fits || is_less(all, *least)) {
         *fits = true;
         *least = all;
-        w->best_beside = w->beside;
+        w->best_masters = w->masters;
         memcpy(w->best, w->percent, gal_model_block_count(&w->plan->model) * sizeof *w->best);
     }
     return GAL_OK;
@@ -237,10 +239,8 @@ static gal_code write_percents(const fit_work *w, gal_plan *plan, gal_error *err
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         const uint32_t first = count, end = block + gal_plan_stage_block_count(plan, s);
         for (; block < end; block++) {
-            gal_strategy strategy = *gal_plan_block_strategy(plan, block);
-            const uint32_t most = strategy.offload_optimizer_percent;
-            const gal_price_share share = {w->best[block] < most ? w->best[block] : most, w->best_beside, NULL};
-            strategy = gal_price_share_strategy(&strategy, &share);
+            const gal_strategy strategy =
+                gal_storage_strategy_at(gal_plan_block_strategy(plan, block), w->best[block], w->best_masters);
             if (count == first || !gal_strategy_equal(&run[count - 1].strategy, &strategy)) {
                 run[count++] = (gal_plan_run){0, strategy};
             }
@@ -295,14 +295,14 @@ static void free_levels(fit_work *w)
     }
 }
 
-/* With masters and weights where the moments are, or in memory. */
-static gal_code choose_with(fit_work *w, gal_price_cache *cache, gal_stored_kinds beside, fit_cost *least, bool *fits,
+/* With masters where the moments are, or in memory. */
+static gal_code choose_with(fit_work *w, gal_price_cache *cache, bool masters, fit_cost *least, bool *fits,
                             gal_error *err)
 {
     gal_code code = GAL_OK;
-    w->beside = beside;
+    w->masters = masters;
     for (uint32_t stage = 0; stage < w->plan->stage_count; stage++) {
-        GAL_TRY(gal_storage_levels_create(cache, w->plan, stage, beside, &w->levels[stage], err));
+        GAL_TRY(gal_storage_levels_create(cache, w->plan, stage, masters, &w->levels[stage], err));
     }
     GAL_TRY(choose_all(w, least, fits, err));
 cleanup:
@@ -340,9 +340,9 @@ gal_code gal_storage_fit(gal_price_cache *cache, const gal_host_limits *most, ga
         goto cleanup;
     }
     find_table(&w, blocks);
-    GAL_TRY(choose_with(&w, cache, (gal_stored_kinds){.weights = most->weights}, &least, fits, err));
+    GAL_TRY(choose_with(&w, cache, false, &least, fits, err));
     if (most->masters && gal_dtype_is_narrow(plan->model.compute_dtype)) {
-        GAL_TRY(choose_with(&w, cache, (gal_stored_kinds){true, most->weights}, &least, fits, err));
+        GAL_TRY(choose_with(&w, cache, true, &least, fits, err));
     }
     if (*fits) {
         GAL_TRY(write_percents(&w, plan, err));

@@ -14,17 +14,15 @@ typedef struct levels_work {
     gal_price_cache *cache;
     gal_plan plan; /* a copy, whose percentages change */
     uint32_t stage, block_count;
-    gal_stored_kinds beside; /* lie where the moments do */
+    bool masters; /* lie where the moments do */
+    uint64_t kept_bytes, weight_part_bytes;
     gal_storage_snapshot at[SNAPSHOTS_MAX];
 } levels_work;
 
 static void set_percent(levels_work *w, uint32_t percent)
 {
     for (uint32_t r = 0; r < w->plan.run_count; r++) {
-        gal_strategy *strategy = &w->plan.run[r].strategy;
-        const uint32_t most = strategy->offload_optimizer_percent;
-        const gal_price_share share = {percent < most ? percent : most, w->beside, NULL};
-        *strategy = gal_price_share_strategy(strategy, &share);
+        w->plan.run[r].strategy = gal_storage_strategy_at(&w->plan.run[r].strategy, percent, w->masters);
     }
 }
 
@@ -33,7 +31,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static void read_unit(const gal_program *program, const gal_unit *unit, gal_storage_level *out)
+static void read_unit(levels_work *w, const gal_program *program, const gal_unit *unit, gal_storage_level *out)
 {
     uint32_t in_file[GAL_STORED_KINDS];
     gal_unit_in_file(program, unit, in_file);
@@ -43,9 +41,10 @@ static void read_unit(const gal_program *program, const gal_unit *unit, gal_stor
         }
         const gal_buffer *buffer = &program->buffer[in_file[k]];
         const uint64_t part = buffer->bytes < buffer->cut_bytes ? buffer->bytes : buffer->cut_bytes;
+        uint64_t *largest = k == GAL_STORED_WEIGHT ? &w->weight_part_bytes : &out->part_bytes;
         out->host_bytes += gal_align_in(GAL_CLASS_HOST, buffer->bytes);
         out->bytes += gal_align_in(GAL_CLASS_STORAGE, buffer->bytes);
-        out->part_bytes = larger(out->part_bytes, gal_align_in(GAL_CLASS_STORED, part));
+        *largest = larger(*largest, gal_align_in(GAL_CLASS_STORED, part));
     }
 }
 
@@ -57,16 +56,37 @@ static gal_code take_snapshot(levels_work *w, uint32_t percent, gal_error *err)
     set_percent(w, percent);
     GAL_TRY(gal_lower(&w->plan, w->stage, &program, err));
     s->percent = percent;
-    s->host_bytes = program->host_bytes;
     s->block = calloc(w->block_count, sizeof *s->block);
     if (s->block == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     for (uint32_t u = 0; u < program->unit_count; u++) {
-        read_unit(program, &program->unit[u], &s->block[program->unit[u].block]);
+        read_unit(w, program, &program->unit[u], &s->block[program->unit[u].block]);
     }
+    const gal_class_arena *kept = &program->arena[gal_arena_number(GAL_CLASS_STORAGE_SAVED, 0)];
+    w->kept_bytes = kept->count * kept->item_bytes;
 cleanup:
     gal_program_free(program);
+    return code;
+}
+
+/* Of the stage without any of its moments or weights on storage. */
+static gal_code read_memory(levels_work *w, uint64_t *host_bytes, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_program *program = NULL;
+    gal_plan in_memory = {0};
+    GAL_TRY(gal_plan_copy(&w->plan, &in_memory, err));
+    for (uint32_t r = 0; r < in_memory.run_count; r++) {
+        gal_strategy *strategy = &in_memory.run[r].strategy;
+        strategy->offload_storage_percent = strategy->offload_storage_parameters_percent = 0;
+        strategy->offload_storage_masters = false;
+    }
+    GAL_TRY(gal_lower(&in_memory, w->stage, &program, err));
+    *host_bytes = program->host_bytes;
+cleanup:
+    gal_program_free(program);
+    gal_plan_free(&in_memory);
     return code;
 }
 
@@ -108,17 +128,6 @@ static uint32_t keep_distinct(levels_work *w)
     return kept;
 }
 
-/* Weights on storage are read in every microbatch. */
-static gal_code add_rounds(levels_work *w, uint32_t block, double *seconds, gal_error *err)
-{
-    const gal_plan *plan = &w->plan;
-    const gal_block_price *of = NULL;
-    const gal_price_query query = gal_price_query_of(plan, w->stage, block);
-    const gal_code code = gal_price_block(w->cache, &query, &of, err);
-    *seconds += code == GAL_OK ? plan->microbatch_count * (of->forward_seconds + of->backward_seconds) : 0.0;
-    return code;
-}
-
 static gal_code price(levels_work *w, gal_storage_snapshot *s, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -127,24 +136,31 @@ static gal_code price(levels_work *w, gal_storage_snapshot *s, gal_error *err)
     for (uint32_t i = 0; i < w->block_count; i++) {
         double seconds = 0.0;
         GAL_TRY(gal_plan_block_update(w->cache, &w->plan, w->stage, first + i, &seconds, err));
-        if (w->beside.weights) {
-            GAL_TRY(add_rounds(w, first + i, &seconds, err));
-        }
         s->block[i].picoseconds = (uint64_t)llrint(fmax(0.0, seconds) * picoseconds);
     }
 cleanup:
     return code;
 }
 
-gal_code gal_storage_levels_create(gal_price_cache *cache, const gal_plan *plan, uint32_t stage,
-                                   gal_stored_kinds beside, gal_storage_levels *out, gal_error *err)
+gal_strategy gal_storage_strategy_at(const gal_strategy *strategy, uint32_t percent, bool masters)
+{
+    const uint32_t most = strategy->offload_optimizer_percent;
+    const bool all = percent > most || strategy->offload_storage_parameters_percent > 0;
+    const gal_price_share share = {.percent = all ? most : percent, .masters = masters};
+    return gal_price_share_strategy(strategy, &share);
+}
+
+gal_code gal_storage_levels_create(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, bool masters,
+                                   gal_storage_levels *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     levels_work w = {
-        .cache = cache, .stage = stage, .block_count = gal_plan_stage_block_count(plan, stage), .beside = beside};
+        .cache = cache, .stage = stage, .block_count = gal_plan_stage_block_count(plan, stage), .masters = masters};
     uint32_t count = 0;
+    uint64_t host_bytes = 0;
     gal_storage_snapshot *snapshots = NULL;
     GAL_TRY(gal_plan_copy(plan, &w.plan, err));
+    GAL_TRY(read_memory(&w, &host_bytes, err));
     GAL_TRY(take_snapshot(&w, 0, err));
     GAL_TRY(take_snapshot(&w, PERCENT, err));
     GAL_TRY(explore(&w, 0, PERCENT, err));
@@ -158,7 +174,12 @@ gal_code gal_storage_levels_create(gal_price_cache *cache, const gal_plan *plan,
     }
     memcpy(snapshots, w.at, count * sizeof *snapshots);
     memset(w.at, 0, sizeof w.at);
-    *out = (gal_storage_levels){.block_count = w.block_count, .snapshot_count = count, .snapshot = snapshots};
+    *out = (gal_storage_levels){.block_count = w.block_count,
+                                .snapshot_count = count,
+                                .host_bytes = host_bytes,
+                                .kept_bytes = w.kept_bytes,
+                                .weight_part_bytes = w.weight_part_bytes,
+                                .snapshot = snapshots};
 cleanup:
     for (uint32_t i = 0; i < SNAPSHOTS_MAX; i++) {
         free(w.at[i].block);

@@ -104,18 +104,23 @@ static void emit_recomputes(enumeration *e, gal_strategy strategy, bool overlaps
         const bool keeps_none = strategy.keep_panels && r == GAL_RECOMPUTE_FULL;
         const bool apart = !overlaps || strategy.offload_activations_percent == 0;
         /* recomputed in full a block keeps its input alone: all or nothing */
-        const bool splits_one = strategy.offload_activations_percent % 100 > 0 && r == GAL_RECOMPUTE_FULL;
+        const bool splits_one = r == GAL_RECOMPUTE_FULL && (strategy.offload_activations_percent % 100 > 0 ||
+                                                            strategy.offload_storage_activations_percent % 100 > 0);
         if (allowed[r] && !keeps_none && apart && !splits_one && (!overlaps || strategy.overlap != GAL_OVERLAP_NONE)) {
             put(e, &strategy);
         }
     }
 }
 
-/* What of a block may be in the host's memory. */
-static const struct {
-    uint32_t optimizer_percent, parameters_percent, activations_percent;
-} offloads[GAL_SPACE_OFFLOADS] = {{50, 0, 0},   {100, 0, 0},   {100, 100, 0},  {0, 0, 50},     {0, 0, 100},
-                                  {100, 0, 50}, {100, 0, 100}, {100, 100, 50}, {100, 100, 100}};
+/* What of a block may be in the host's memory: percentages. */
+typedef struct host_way {
+    uint32_t optimizer, parameters, activations;
+} host_way;
+
+static const host_way offloads[GAL_SPACE_OFFLOADS] = {{50, 0, 0},    {100, 0, 0},   {100, 100, 0},  {100, 100, 100},
+                                                      {0, 0, 50},    {0, 0, 100},   {100, 50, 0},   {100, 0, 50},
+                                                      {100, 0, 100}, {100, 50, 50}, {100, 50, 100}, {100, 100, 50}};
+enum { HALF = 50 /* of them so much, or as much again, may be on storage */ };
 
 static bool may_fetch(const gal_strategy *strategy)
 {
@@ -123,19 +128,37 @@ static bool may_fetch(const gal_strategy *strategy)
     return strategy->zero_stage == 0 || (strategy->zero_stage == 3 && !gathers);
 }
 
+/* With nothing of it on storage and, where the space has that, half and all of a block's weights, with all moments,
+ * which are read but once a step, half and all of its moments alone, and of what it keeps: as much as is on the host.
+ */
+static void emit_way(enumeration *e, gal_strategy strategy, const host_way *of, bool overlaps)
+{
+    const gal_space *space = e->space;
+    const uint32_t most_weights = space->store_weights ? of->parameters : 0;
+    const uint32_t most_activations = space->store_activations ? of->activations : 0;
+    strategy.offload_optimizer_percent = of->optimizer;
+    strategy.offload_parameters_percent = of->parameters;
+    strategy.offload_activations_percent = of->activations;
+    for (uint32_t weights = 0; weights <= most_weights; weights += HALF) {
+        const uint32_t least = weights > 0 ? of->optimizer : 0, most = space->store_moments ? of->optimizer : least;
+        strategy.offload_storage_parameters_percent = weights;
+        for (uint32_t moments = least; moments <= most; moments += HALF) {
+            strategy.offload_storage_percent = moments;
+            for (uint32_t activations = 0; activations <= most_activations; activations += HALF) {
+                strategy.offload_storage_activations_percent = activations;
+                emit_recomputes(e, strategy, overlaps);
+            }
+        }
+    }
+}
+
 static void emit_offloads(enumeration *e, gal_strategy strategy, bool overlaps)
 {
     const uint32_t left_out = e->space->offload_left_out;
     emit_recomputes(e, strategy, overlaps);
     for (uint32_t i = 0; e->space->offload && i + left_out < GAL_SPACE_OFFLOADS; i++) {
-        strategy.offload_optimizer_percent = offloads[i].optimizer_percent;
-        strategy.offload_storage_percent = offloads[i].optimizer_percent * e->space->storage_percent / 100;
-        strategy.offload_parameters_percent = offloads[i].parameters_percent;
-        strategy.offload_activations_percent = offloads[i].activations_percent;
-        strategy.offload_storage_activations_percent =
-            offloads[i].activations_percent * e->space->storage_activations_percent / 100;
-        if (strategy.offload_parameters_percent == 0 || may_fetch(&strategy)) {
-            emit_recomputes(e, strategy, overlaps);
+        if (offloads[i].parameters == 0 || may_fetch(&strategy)) {
+            emit_way(e, strategy, &offloads[i], overlaps);
         }
     }
 }
@@ -352,7 +375,10 @@ void gal_space_meet(const gal_space *a, const gal_space *b, gal_space *out)
                       .overlap = a->overlap && b->overlap,
                       .bucket = a->bucket && b->bucket,
                       .chunk = a->chunk && b->chunk,
-                      .offload = a->offload && b->offload};
+                      .offload = a->offload && b->offload,
+                      .store_activations = a->store_activations && b->store_activations,
+                      .store_weights = a->store_weights && b->store_weights,
+                      .store_moments = a->store_moments && b->store_moments};
     for (uint32_t kind = 0; kind < GAL_AXIS_KIND_COUNT; kind++) {
         both.axis[kind] = a->axis[kind] && b->axis[kind];
     }

@@ -248,30 +248,32 @@ static uint64_t brute_stage_bytes(const gal_every_path *b, uint32_t first, uint3
            most.relayout + most.work + most.beside + 2 * most.staged;
 }
 
-/* What a stage has beside the device: 16 bytes of a norm, three parts of two moments on their way, and of masters and
- * weights that are on storage too, in whole blocks. */
+/* What a stage has beside the device: 16 bytes of a norm, three parts of two moments on their way, and of masters,
+ * weights and activations that are on storage too, in whole blocks. */
 static void brute_host_bytes(const gal_every_path *b, uint32_t first, uint32_t end, uint64_t *host, uint64_t *stored)
 {
     const gal_cell *cell = b->cell;
     const uint64_t k =
         gal_in_flight(cell->spec.schedule, b->stage[first], cell->spec.pp_degree, cell->spec.microbatch_count);
-    uint64_t bytes = 0, part = 0, master = 0, weight = 0;
+    uint64_t bytes = 0, part = 0, master = 0, weight = 0, kept = 0;
     bool updates = false;
     *stored = 0;
     for (uint32_t i = first; i < end; i++) {
         const gal_block_memory *memory = &price_at(b, i)->memory;
         const gal_block_host *own = &memory->host;
         const bool there = table_is_there(b, i);
-        bytes += k * (memory->bytes.staged_input + memory->bytes.staged_saved);
+        bytes += k * own->kept;
         bytes += own->state - (there ? own->table_state : 0);
-        *stored += own->stored - (there ? own->table_stored : 0);
+        *stored += own->stored - (there ? own->table_stored : 0) + k * own->kept_stored;
+        kept = larger(kept, own->parts.kept);
         part = larger(part, own->parts.moment);
         master = larger(master, cell->strategy[b->strategy[i]].offload_storage_masters ? own->parts.moment : 0);
         weight = larger(weight,
                         cell->strategy[b->strategy[i]].offload_storage_parameters_percent > 0 ? own->parts.weight : 0);
         updates = updates || own->state > 0;
     }
-    *host = bytes + (updates ? 256 : 0) + (part > 0 ? 6 * part + 3 * master + 3 * weight + 8192 : 0);
+    const uint64_t ring = 6 * part + 3 * master + 3 * weight + 3 * kept;
+    *host = bytes + (updates ? 256 : 0) + ring + (ring > 0 ? 8192 : 0);
 }
 
 static void add_path(gal_every_path *b)

@@ -108,6 +108,7 @@ static gal_certificate random_certificate(uint64_t *seed)
         c.host.storage = gal_random_below(seed, 2) == 0;
         c.host.masters = c.host.storage && gal_random_below(seed, 2) == 0;
         c.host.weights = c.host.storage && gal_random_below(seed, 2) == 0;
+        c.host.activations = c.host.storage && gal_random_below(seed, 2) == 0;
     }
     return c;
 }

@@ -182,22 +182,42 @@ static void test_grids(void **state)
                      3 + 2 * (3 * 2 + 2 * 2)); /* sdp16; tp8.3d and SDP, weights kept in 1 and 2 */
 }
 
-/* Half of the optimizer, all of it, weights too; half of the activations and all of them, alone and beside the last
- * two. Weights go with zero_stage 0 and 3 alone, half of the activations with no full recompute. */
+/* Half of the optimizer, all of it, half and all of the weights too; half of the activations and all of them, alone and
+ * beside the last three. Weights go with zero_stage 0 and 3 alone, half of the activations with no full recompute. */
 static void test_offload(void **state)
 {
     (void)state;
     gal_space space = {.axis = {[GAL_AXIS_DP] = true}, .offload = true};
-    assert_int_equal(count_of(&space, 8), 10);
-    space.offload_left_out = 3;
+    assert_int_equal(count_of(&space, 8), 13);
+    space.offload_left_out = 6;
     assert_int_equal(count_of(&space, 8), 7);
-    space.offload_left_out = 8;
+    space.offload_left_out = 11;
     assert_int_equal(count_of(&space, 8), 2);
     space = (gal_space){
         .axis = {[GAL_AXIS_SDP] = true}, .zero_stage = {false, true, true, true}, .recompute = true, .offload = true};
-    assert_int_equal(count_of(&space, 8), 2 * (7 + 5) + 10 + 7);
+    assert_int_equal(count_of(&space, 8), 2 * (7 + 5) + 13 + 9);
     space = (gal_space){.tp_grid = {[GAL_TP_2D] = true}, .offload = true};
-    assert_int_equal(count_of(&space, 4), 10);
+    assert_int_equal(count_of(&space, 4), 13);
+}
+
+/* On storage half or all of what is on the host, as far as it reaches. Of activations (0, 50, 100) 6 in place of 3, of
+ * weights likewise, beside which all moments are: with none, with half of the optimizer, with all of it 1 + 1 + 6, the
+ * first and the last of them with activations too. Of moments alone 2 of half of the optimizer and 3 of all. */
+static void test_storage(void **state)
+{
+    (void)state;
+    gal_space space = {.axis = {[GAL_AXIS_DP] = true}, .offload = true, .store_activations = true};
+    assert_int_equal(count_of(&space, 8), (1 + 1 + 3) + 5 + 3 * 5);
+    space.store_weights = true;
+    assert_int_equal(count_of(&space, 8), (1 + 1 + 6) + 5 + 6 * 5);
+    space.store_activations = false;
+    assert_int_equal(count_of(&space, 8), (1 + 1 + 6) + 2 + 6 * 2);
+    space.store_weights = false;
+    space.store_moments = true;
+    assert_int_equal(count_of(&space, 8), (1 + 2 + 3 * 3) + 2 + 9 * 2);
+    space = (gal_space){.axis = {[GAL_AXIS_DP] = true}, .offload = true, .store_weights = true, .store_moments = true};
+    space.offload_left_out = GAL_SPACE_OFFLOADS - 3; /* the third: 3 without weights there, 2 with */
+    assert_int_equal(count_of(&space, 8), 1 + 2 + 3 + 5);
 }
 
 static void check_degrees(const gal_space *space, uint32_t count, const uint32_t *expected)
@@ -319,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_degrees_are_powers_of_two),
         cmocka_unit_test(test_grids),
         cmocka_unit_test(test_offload),
+        cmocka_unit_test(test_storage),
         cmocka_unit_test(test_stages_lie_along_islands),
         cmocka_unit_test(test_what_two_spaces_allow),
         cmocka_unit_test(test_no_two_are_equal_and_a_recomputed_one_follows_its_plain_one),
