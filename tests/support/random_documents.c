@@ -84,18 +84,40 @@ static void turn_to_t5(uint64_t *seed, gal_model *m)
     m->embedding_dropout = 0.0;
 }
 
+static void turn_to_bert(uint64_t *seed, gal_model *m)
+{
+    m->family = GAL_FAMILY_BERT;
+    m->type_count = 1 + gal_random_below(seed, GAL_TOKEN_TYPES_MAX);
+    m->mask_token = gal_random_below(seed, m->vocabulary);
+    m->embedding_dropout = 0.0;
+}
+
+static void draw_images(uint64_t *seed, gal_model *m)
+{
+    m->tied_embeddings = m->padding = false;
+    m->patch_size = 1 + gal_random_below(seed, 4);
+    m->channel_count = 1 + gal_random_below(seed, GAL_CHANNELS_MAX);
+    m->pixel_mean = gal_random_real(seed, DBL_MIN, 1.0);
+    m->pixel_standard_deviation = gal_random_real(seed, 1e-6, 1e6);
+}
+
+void gal_random_turn_to_vit(uint64_t *seed, gal_model *m)
+{
+    const uint32_t side = 1 + gal_random_below(seed, 64);
+    m->family = GAL_FAMILY_VIT;
+    draw_images(seed, m);
+    m->image_size = side * m->patch_size;
+    m->sequence_length = side * side + 1;
+}
+
 /* Windows of any number of positions, an even number of them across each level. */
 void gal_random_turn_to_swin(uint64_t *seed, gal_model *m)
 {
     m->family = GAL_FAMILY_SWIN;
-    m->tied_embeddings = m->padding = false;
+    draw_images(seed, m);
     m->window_size = 1 + gal_random_below(seed, 12);
     m->level_count = 1 + gal_random_below(seed, GAL_LEVELS_MAX);
-    m->patch_size = 1 + gal_random_below(seed, 4);
     m->image_size = m->patch_size * (m->window_size << m->level_count);
-    m->channel_count = 1 + gal_random_below(seed, GAL_CHANNELS_MAX);
-    m->pixel_mean = gal_random_real(seed, DBL_MIN, 1.0);
-    m->pixel_standard_deviation = gal_random_real(seed, 1e-6, 1e6);
     m->sequence_length = (m->window_size << m->level_count) * (m->window_size << m->level_count);
     m->hidden = m->head_count * (1 + gal_random_below(seed, 64));
     m->ffn_hidden = 1 + gal_random_below(seed, GAL_FFN_HIDDEN_MAX >> GAL_LEVELS_MAX);
@@ -140,12 +162,15 @@ gal_model gal_random_model(uint64_t *seed)
     m.optimizer.epsilon = gal_random_real(seed, DBL_MIN, 1.0);
     m.optimizer.weight_decay = gal_random_real_or_zero(seed, 1000.0);
     m.optimizer.gradient_clip_norm = gal_random_real_or_zero(seed, 1e9);
-    switch (gal_random_below(seed, 3)) {
+    switch (gal_random_below(seed, 4)) {
     case 0:
         turn_to_llama(seed, &m);
         break;
     case 1:
         turn_to_t5(seed, &m);
+        break;
+    case 2:
+        turn_to_bert(seed, &m);
         break;
     default: /* as it is */
         break;

@@ -7,8 +7,10 @@
 #include "schemas/problem.h"
 #include "schemas/profile.h"
 
+/* Of a family that reads tokens. */
 gal_model gal_random_model(uint64_t *seed);
-/* Of a random one of GPT-2's kind. */
+/* Of a random one of GPT-2's kind one that looks at images. */
+void gal_random_turn_to_vit(uint64_t *seed, gal_model *m);
 void gal_random_turn_to_swin(uint64_t *seed, gal_model *m);
 gal_cluster gal_random_cluster(uint64_t *seed);
 gal_profile gal_random_profile(uint64_t *seed);    /* the caller frees it with gal_profile_free */

@@ -198,10 +198,11 @@ gal_plan gal_random_plan_document(uint64_t *seed)
             gal_strategy own = random_strategy(seed, p.cluster.device_count / p.pp_degree);
             const bool biased = p.model.family == GAL_FAMILY_T5 || p.model.family == GAL_FAMILY_SWIN;
             const bool causal = p.model.family == GAL_FAMILY_DECODER || p.model.family == GAL_FAMILY_LLAMA;
+            const bool rings = !biased && (causal || !p.model.padding);
             for (uint32_t a = 0; a < own.axis_count; a++) { /* their attention has no ring, or no zigzag */
                 gal_axis_kind *kind = &own.axis[a].kind;
                 *kind = *kind == GAL_AXIS_ZIGZAG && !causal ? GAL_AXIS_RING : *kind;
-                *kind = biased && *kind == GAL_AXIS_RING ? GAL_AXIS_ULYSSES : *kind;
+                *kind = !rings && *kind == GAL_AXIS_RING ? GAL_AXIS_ULYSSES : *kind;
             }
             own.offload_activations_percent =
                 p.schedule != GAL_SCHEDULE_ZERO_BUBBLE ? own.offload_activations_percent : 0;
