@@ -52,7 +52,7 @@ typedef struct gal_candidates {
     gal_candidate_collective *collectives; /* owned; by falling share */
     uint32_t place_count;
     gal_candidate_place *place; /* owned */
-    uint32_t samples_max; /* of a microbatch */
+    uint32_t samples_max;       /* of a microbatch */
 } gal_candidates;
 
 typedef struct gal_candidate_settings {
