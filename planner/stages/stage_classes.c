@@ -16,40 +16,63 @@ typedef struct reached {
 
 static const reached none = {HUGE_VAL, HUGE_VAL, HUGE_VAL};
 
+/* What one block costs: of a type, or as the first one or the last one of the stage, with what ends add. */
+typedef struct row {
+    uint32_t block_count; /* 0: what follows is not known */
+    reached *best;        /* [class] */
+    double least;         /* cost of any class */
+    uint32_t *open;       /* [open_count] classes that are looked at and may be on a path of interest */
+    uint32_t open_count;
+} row;
+
+/* A class of the block before. */
+typedef struct before {
+    double cost;
+    uint32_t class;
+} before;
+
 struct gal_stage_classes {
     const gal_class_query *query;
     double price;
     uint32_t class_count;
-    reached *best;     /* [type][class]; behind all types, of the first block and of the last one, with what ends add */
-    double *sum;       /* [class] */
-    double known;      /* cost of all blocks in one class: a path that costs more is none of interest */
-    double all, ahead; /* least cost of all blocks, of those behind the one at hand, conversions left out */
-    uint32_t looked_at_count;
-    uint32_t *looked_at;   /* [looked_at_count] classes; what follows is of them */
-    uint32_t *from;        /* [block][]: where the block before is on the way */
-    reached *now, *before; /* of the block at hand, of the one before */
-    uint32_t *order;       /* of those before, the cheapest first */
+    row *row; /* [row_count] of types, and behind them of the first block and of the last one */
+    uint32_t row_count;
+    double *sum;  /* [class] */
+    double known; /* cost of a path, of all blocks in one class at first: one that costs more is none of interest */
+    double all, ahead;   /* least cost of all blocks, of those behind the one at hand, conversions left out */
+    bool *looked_at;     /* [class] */
+    reached *best;       /* [row][class], and behind it now and past */
+    uint32_t *from;      /* [block][class]: that of the block before on the way; behind it what is open of rows */
+    reached *now, *past; /* [class] of the block at hand, of the one before; none of those that are not open */
+    before *order;       /* of the block before, the cheapest first */
 };
 
 gal_code gal_stage_classes_create(uint32_t block_count, uint32_t type_count, uint32_t class_count,
                                   gal_stage_classes **out, gal_error *err)
 {
     const size_t classes = (size_t)class_count + 1;
+    const size_t rows = (size_t)type_count + 2;
     gal_stage_classes *room = calloc(1, sizeof *room);
     if (room != NULL) {
-        room->class_count = class_count;
-        room->best = malloc(((size_t)type_count + 4) * classes * sizeof *room->best);
-        room->sum = malloc(classes * sizeof *room->sum);
-        room->looked_at = malloc(((size_t)block_count + 2) * classes * sizeof *room->looked_at);
+        *room = (gal_stage_classes){.class_count = class_count,
+                                    .row_count = type_count + 2,
+                                    .row = malloc(rows * sizeof *room->row),
+                                    .sum = malloc(classes * sizeof *room->sum),
+                                    .looked_at = malloc(classes * sizeof *room->looked_at),
+                                    .order = malloc(classes * sizeof *room->order),
+                                    .best = malloc((rows + 2) * classes * sizeof *room->best),
+                                    .from = malloc((rows + block_count) * classes * sizeof *room->from)};
     }
-    if (room == NULL || room->best == NULL || room->sum == NULL || room->looked_at == NULL) {
+    if (room == NULL || room->best == NULL || room->from == NULL || room->row == NULL || room->sum == NULL ||
+        room->looked_at == NULL || room->order == NULL) {
         gal_stage_classes_free(room);
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
-    room->now = room->best + (type_count + 2) * (size_t)class_count;
-    room->before = room->now + class_count;
-    room->order = room->looked_at + class_count;
-    room->from = room->order + class_count;
+    for (uint32_t i = 0; i < rows; i++) {
+        room->row[i] = (row){.best = room->best + i * classes, .open = room->from + (i + block_count) * classes};
+    }
+    room->now = room->best + rows * classes;
+    room->past = room->now + classes;
     *out = room;
     return GAL_OK;
 }
@@ -57,76 +80,55 @@ gal_code gal_stage_classes_create(uint32_t block_count, uint32_t type_count, uin
 void gal_stage_classes_free(gal_stage_classes *room)
 {
     if (room != NULL) {
+        free(room->from);
+        free(room->best);
+        free(room->order);
         free(room->looked_at);
         free(room->sum);
-        free(room->best);
+        free(room->row);
         free(room);
     }
 }
 
 /* ---- what classes cost ---- */
 
-static reached *best_of(const gal_stage_classes *r, uint32_t row)
-{
-    return &r->best[(size_t)row * r->class_count];
-}
-
-static double least_of_row(const gal_stage_classes *r, uint32_t row)
-{
-    double least = HUGE_VAL;
-    for (uint32_t class = 0; class < r->class_count; class ++) {
-        least = fmin(least, best_of(r, row)[class].cost);
-    }
-    return least;
-}
-
 static bool comes_converted(const gal_stage_classes *r, uint32_t class)
 {
     return r->query->begin > 0 && r->query->class_before < r->class_count && r->query->class_before != class;
 }
 
-static uint32_t row_of(const gal_stage_classes *r, uint32_t block)
+static row *row_of(const gal_stage_classes *r, uint32_t block)
 {
     const gal_block_types *types = r->query->stage->types;
-    return block == r->query->begin     ? types->type_count
-           : block + 1 == r->query->end ? types->type_count + 1
-                                        : types->type_of[block];
+    return &r->row[block == r->query->begin     ? types->type_count
+                   : block + 1 == r->query->end ? types->type_count + 1
+                                                : types->type_of[block]];
 }
 
-static void price_row(gal_stage_classes *r, uint32_t row, uint32_t type, bool first, bool last)
+static void price_row(const gal_stage_classes *r, row *own, uint32_t type, bool first, bool last)
 {
     const gal_mix_stage *stage = r->query->stage;
-    reached *best = best_of(r, row);
     for (uint32_t class = 0; class < r->class_count; class ++) {
-        best[class] = none;
+        own->best[class] = none;
     }
+    own->least = HUGE_VAL;
     for (uint32_t i = 0; i < stage->menu[type].count; i++) {
         const gal_mix_item *item = &stage->menu[type].item[i];
         const double seconds = item->seconds + (first ? item->first_seconds : 0.0) + (last ? item->last_seconds : 0.0);
         const double bytes = item->bytes + (first ? stage->first_bytes[item->class] : 0.0) +
                              (last ? stage->last_bytes[item->class] : 0.0);
         const double cost = seconds + r->price * bytes;
-        reached *own = &best[item->class];
+        reached *best = &own->best[item->class];
         if (item->turn_bytes <= r->query->top_bytes &&
-            (cost < own->cost || (cost == own->cost && bytes < own->bytes))) {
-            *own = (reached){cost, seconds, bytes};
+            (cost < best->cost || (cost == best->cost && bytes < best->bytes))) {
+            *best = (reached){cost, seconds, bytes};
+            own->least = cost < own->least ? cost : own->least;
         }
     }
 }
 
-static void look_at(gal_stage_classes *r, uint32_t class)
-{
-    bool known = false;
-    for (uint32_t i = 0; i < r->looked_at_count; i++) {
-        known = known || r->looked_at[i] == class;
-    }
-    if (!known) {
-        r->looked_at[r->looked_at_count++] = class;
-    }
-}
-
 /* The classes of the least sums, the first of equals. */
-static void look_at_best(gal_stage_classes *r)
+static void look_at_best(const gal_stage_classes *r)
 {
     for (uint32_t rank = 0; rank < BEST_OF_TYPE; rank++) {
         uint32_t best = r->class_count;
@@ -136,50 +138,77 @@ static void look_at_best(gal_stage_classes *r)
         if (best == r->class_count) {
             break;
         }
-        look_at(r, best);
+        r->looked_at[best] = true;
         r->sum[best] = HUGE_VAL;
     }
 }
 
-/* Those that suit a type best, or all blocks together. */
-static void choose_classes(gal_stage_classes *r, const uint32_t *blocks, uint32_t rows)
+/* Of all blocks of some rows: what they cost in each class. */
+static void sum_classes(const gal_stage_classes *r, uint32_t first, uint32_t end)
 {
-    for (uint32_t row = 0; row <= rows; row++) {
-        const bool every = row == rows;
-        for (uint32_t class = 0; class < r->class_count; class ++) {
-            r->sum[class] = 0.0;
-            for (uint32_t i = every ? 0 : row; i < (every ? rows : row + 1); i++) {
-                r->sum[class] += blocks[i] > 0 ? blocks[i] * best_of(r, i)[class].cost : 0.0;
-            }
-        }
-        if (every || blocks[row] > 0) {
-            look_at_best(r);
+    memset(r->sum, 0, r->class_count * sizeof *r->sum);
+    for (const row *own = r->row + first; own < r->row + end; own++) {
+        for (uint32_t class = 0; class < r->class_count && own->block_count > 0; class ++) {
+            r->sum[class] += own->block_count * own->best[class].cost;
         }
     }
 }
 
-/* Of blocks of each row: the class that is best for all of them, and what each costs at least by itself. */
-static void price_alike(gal_stage_classes *r, const uint32_t *blocks, uint32_t rows)
+/* Those that suit a type best, or all blocks together. */
+static void choose_classes(gal_stage_classes *r)
+{
+    memset(r->looked_at, 0, r->class_count * sizeof *r->looked_at);
+    for (uint32_t i = 0; i < r->row_count; i++) {
+        if (r->row[i].block_count > 0) {
+            sum_classes(r, i, i + 1);
+            look_at_best(r);
+        }
+    }
+    sum_classes(r, 0, r->row_count);
+    look_at_best(r);
+}
+
+/* What paths of interest may cost, from now on; a little more is what sums are off by rounding. */
+static void note_known(gal_stage_classes *r, double cost)
+{
+    const double most = cost + 1e-9 * fabs(cost);
+    r->known = most < r->known ? most : r->known;
+}
+
+/* The class that is best for all blocks, and what each costs at least by itself. */
+static void price_alike(gal_stage_classes *r)
 {
     const gal_class_query *q = r->query;
     const gal_mix_stage *stage = q->stage;
-    uint32_t known = r->class_count;
+    uint32_t best = 0;
+    sum_classes(r, 0, r->row_count);
+    for (uint32_t class = 1; class < r->class_count; class ++) {
+        best = r->sum[class] < r->sum[best] ? class : best;
+    }
     r->known = HUGE_VAL;
-    for (uint32_t class = 0; class < r->class_count; class ++) {
-        double sum = 0.0;
-        for (uint32_t row = 0; row < rows; row++) {
-            sum += blocks[row] > 0 ? blocks[row] * best_of(r, row)[class].cost : 0.0;
-        }
-        known = sum < r->known ? class : known;
-        r->known = fmin(r->known, sum);
+    if (r->sum[best] < HUGE_VAL) {
+        note_known(r, r->sum[best] + (comes_converted(r, best)
+                                          ? gal_mix_ask(stage, stage->types->pair_of[q->begin], q->class_before, best)
+                                          : 0.0));
     }
-    if (known < r->class_count && comes_converted(r, known)) {
-        r->known += gal_mix_ask(stage, stage->types->pair_of[q->begin], q->class_before, known);
-    }
-    r->known += 1e-9 * fabs(r->known); /* what sums are off by rounding */
     r->all = 0.0;
-    for (uint32_t row = 0; row < rows; row++) {
-        r->all += blocks[row] > 0 ? blocks[row] * least_of_row(r, row) : 0.0;
+    for (const row *own = r->row; own < r->row + r->row_count; own++) {
+        r->all += own->block_count > 0 ? own->block_count * own->least : 0.0;
+    }
+}
+
+/* A class with which its block costs so much more than at its least is on no path of interest, whatever the others'
+ * are. */
+static void open_classes(const gal_stage_classes *r)
+{
+    for (row *own = r->row; own < r->row + r->row_count; own++) {
+        own->open_count = 0;
+        for (uint32_t class = 0; class < r->class_count && own->block_count > 0; class ++) {
+            const double cost = own->best[class].cost;
+            if (r->looked_at[class] && cost < HUGE_VAL && r->all - own->least + cost <= r->known) {
+                own->open[own->open_count++] = class;
+            }
+        }
     }
 }
 
@@ -187,39 +216,19 @@ static void price_stage(gal_stage_classes *r)
 {
     const gal_class_query *q = r->query;
     const gal_block_types *types = q->stage->types;
-    uint32_t blocks[GAL_TYPES_MAX + 2] = {0};
-    for (uint32_t block = q->begin; block < q->end; block++) {
-        blocks[row_of(r, block)]++;
+    for (row *own = r->row; own < r->row + r->row_count; own++) {
+        own->block_count = 0;
     }
-    for (uint32_t type = 0; type < types->type_count; type++) {
-        if (blocks[type] > 0) {
-            price_row(r, type, type, false, false);
+    for (uint32_t block = q->begin; block < q->end; block++) {
+        row *own = row_of(r, block);
+        if (own->block_count++ == 0) {
+            price_row(r, own, types->type_of[block], block == q->begin, block + 1 == q->end);
         }
     }
-    price_row(r, types->type_count, types->type_of[q->begin], true, q->begin + 1 == q->end);
-    if (blocks[types->type_count + 1] > 0) {
-        price_row(r, types->type_count + 1, types->type_of[q->end - 1], false, true);
-    }
-    price_alike(r, blocks, types->type_count + 2);
-    r->looked_at_count = 0;
-    if (!q->all) {
-        choose_classes(r, blocks, types->type_count + 2);
-        return;
-    }
-    while (r->looked_at_count < r->class_count) {
-        r->looked_at[r->looked_at_count] = r->looked_at_count;
-        r->looked_at_count++;
-    }
+    price_alike(r);
 }
 
 /* ---- the path ---- */
-
-static reached sum_of(const reached *a, const reached *b)
-{
-    return a->cost < HUGE_VAL && b->cost < HUGE_VAL
-               ? (reached){a->cost + b->cost, a->seconds + b->seconds, a->bytes + b->bytes}
-               : none;
-}
 
 /* What is not known is hoped to be nothing. */
 static double conversion(const gal_stage_classes *r, uint32_t block, uint32_t from, uint32_t to)
@@ -229,116 +238,153 @@ static double conversion(const gal_stage_classes *r, uint32_t block, uint32_t fr
     return isnan(known) ? 0.0 : known;
 }
 
+static reached behind(const reached *past, double seconds, const reached *own)
+{
+    return (reached){past->cost + seconds + own->cost, past->seconds + seconds + own->seconds,
+                     past->bytes + own->bytes};
+}
+
 static void begin(gal_stage_classes *r)
 {
+    static const reached start = {0.0, 0.0, 0.0};
     const gal_class_query *q = r->query;
-    const reached *own = best_of(r, row_of(r, q->begin));
-    r->ahead = r->all - least_of_row(r, row_of(r, q->begin));
-    for (uint32_t i = 0; i < r->looked_at_count; i++) {
-        const uint32_t class = r->looked_at[i];
-        const double seconds = own[class].cost < HUGE_VAL && comes_converted(r, class)
-                                   ? conversion(r, q->begin, q->class_before, class)
-                                   : 0.0;
-        const reached before = {seconds, seconds, 0.0};
-        r->now[i] = sum_of(&before, &own[class]);
-        r->order[i] = i;
+    const row *own = row_of(r, q->begin);
+    for (uint32_t class = 0; class < r->class_count; class ++) {
+        r->now[class] = r->past[class] = none;
+    }
+    r->ahead = r->all - own->least;
+    for (uint32_t i = 0; i < own->open_count; i++) {
+        const uint32_t class = own->open[i];
+        const double seconds = comes_converted(r, class) ? conversion(r, q->begin, q->class_before, class) : 0.0;
+        r->now[class] = behind(&start, seconds, &own->best[class]);
     }
 }
 
-/* By insertion: from one block to the next the order hardly changes. */
-static void sort(gal_stage_classes *r)
+static int cheaper_first(const void *x, const void *y)
 {
-    for (uint32_t i = 1; i < r->looked_at_count; i++) {
-        const uint32_t own = r->order[i];
-        uint32_t at = i;
-        for (; at > 0 && r->before[r->order[at - 1]].cost > r->before[own].cost; at--) {
-            r->order[at] = r->order[at - 1];
+    const before *a = x;
+    const before *b = y;
+    return a->cost != b->cost ? (a->cost < b->cost ? -1 : 1) : a->class < b->class ? -1 : a->class > b->class;
+}
+
+/* Those of the block before that cost up to `most`. Returns how many. */
+static uint32_t list_before(const gal_stage_classes *r, const row *own, double most)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < own->open_count; i++) {
+        const double cost = r->past[own->open[i]].cost;
+        if (cost <= most && cost < HUGE_VAL) {
+            r->order[count++] = (before){cost, own->open[i]};
         }
-        r->order[at] = own;
     }
+    qsort(r->order, count, sizeof *r->order, cheaper_first);
+    return count;
 }
 
 static void follow(gal_stage_classes *r, uint32_t block)
 {
+    const row *own = row_of(r, block);
+    const row *last = row_of(r, block - 1);
     uint32_t *from = r->from + (size_t)(block - r->query->begin) * r->class_count;
-    const reached *own = best_of(r, row_of(r, block));
-    r->ahead -= least_of_row(r, row_of(r, block));
-    memcpy(r->before, r->now, r->looked_at_count * sizeof *r->now);
-    sort(r);
-    for (uint32_t i = 0; i < r->looked_at_count; i++) {
-        const uint32_t class = r->looked_at[i];
-        reached best = r->before[i];
-        from[i] = i;
-        for (uint32_t k = 0; k < r->looked_at_count && own[class].cost < HUGE_VAL; k++) {
-            const reached *before = &r->before[r->order[k]];
-            if (before->cost >= best.cost || before->cost + own[class].cost + r->ahead > r->known) {
-                break;
-            }
-            const double seconds = conversion(r, block, r->looked_at[r->order[k]], class);
-            if (before->cost + seconds < best.cost) {
-                best = (reached){before->cost + seconds, before->seconds + seconds, before->bytes};
-                from[i] = r->order[k];
+    reached *const now = r->past;
+    r->past = r->now;
+    r->now = now;
+    r->ahead -= own->least;
+    const uint32_t count = list_before(r, last, r->known - own->least - r->ahead);
+    for (uint32_t i = 0; i < own->open_count; i++) {
+        const uint32_t class = own->open[i];
+        const double most = r->known - own->best[class].cost - r->ahead;
+        uint32_t best = class;
+        double least = r->past[class].cost;
+        double converts = 0.0;
+        for (uint32_t k = 0; k < count && r->order[k].cost < least && r->order[k].cost <= most; k++) {
+            const double seconds = conversion(r, block, r->order[k].class, class);
+            if (r->order[k].cost + seconds < least) {
+                least = r->order[k].cost + seconds;
+                converts = seconds;
+                best = r->order[k].class;
             }
         }
-        r->now[i] = sum_of(&best, &own[class]);
+        now[class] = least < HUGE_VAL ? behind(&r->past[best], converts, &own->best[class]) : none;
+        from[class] = best;
+    }
+    for (uint32_t i = 0; i < last->open_count; i++) {
+        r->past[last->open[i]] = none;
     }
 }
 
-/* Of the classes that are looked at; returns the last one of the path. */
+/* Returns the last block's class; class_count: there is no path. */
 static uint32_t find_path(gal_stage_classes *r)
 {
-    uint32_t best = 0;
+    const row *last = row_of(r, r->query->end - 1);
+    uint32_t best = r->class_count;
     begin(r);
     for (uint32_t block = r->query->begin + 1; block < r->query->end; block++) {
         follow(r, block);
     }
-    for (uint32_t i = 1; i < r->looked_at_count; i++) {
-        best = r->now[i].cost < r->now[best].cost ? i : best;
+    for (uint32_t i = 0; i < last->open_count; i++) {
+        const double cost = r->now[last->open[i]].cost;
+        best = cost < (best < r->class_count ? r->now[best].cost : HUGE_VAL) ? last->open[i] : best;
     }
     return best;
 }
 
-/* In front of the block; true: it was not known. */
-static bool ask(const gal_stage_classes *r, uint32_t block, uint32_t from, uint32_t to)
+/* In front of the block; *more: what it costs, if it was not known. True: it was not. */
+static bool ask(const gal_stage_classes *r, uint32_t block, uint32_t from, uint32_t to, double *more)
 {
     const gal_mix_stage *stage = r->query->stage;
     const uint32_t pair = stage->types->pair_of[block];
     const bool known = from == to || !isnan(gal_mix_known(stage, pair, from, to));
-    if (!known) {
-        (void)gal_mix_ask(stage, pair, from, to);
-    }
+    *more += known ? 0.0 : gal_mix_ask(stage, pair, from, to);
     return !known;
 }
 
-/* The conversions of the path that ends with `last`; true: not all of them were known. */
-static bool ask_path(const gal_stage_classes *r, uint32_t last)
+/* The conversions of the path that ends with `last`, and so what it costs; true: not all of them were known. */
+static bool ask_path(gal_stage_classes *r, uint32_t last)
 {
     const gal_class_query *q = r->query;
+    double cost = r->now[last].cost;
     bool new = false;
     for (uint32_t block = q->end - 1; block > q->begin; block--) {
-        const uint32_t before = r->from[(size_t)(block - q->begin) * r->class_count + last];
-        new = ask(r, block, r->looked_at[before], r->looked_at[last]) || new;
-        last = before;
+        const uint32_t past = r->from[(size_t)(block - q->begin) * r->class_count + last];
+        new = ask(r, block, past, last, &cost) || new;
+        last = past;
     }
-    return (comes_converted(r, r->looked_at[last]) && ask(r, q->begin, q->class_before, r->looked_at[last])) || new;
+    new = (comes_converted(r, last) && ask(r, q->begin, q->class_before, last, &cost)) || new;
+    note_known(r, cost);
+    return new;
 }
 
+/* Among the classes that are looked at: the last one of the least path, all of whose conversions are known. */
+static uint32_t find_known_path(gal_stage_classes *r)
+{
+    uint32_t best;
+    do {
+        open_classes(r);
+        best = find_path(r);
+    } while (best < r->class_count && ask_path(r, best));
+    return best;
+}
+
+/* Those that suit the types best are looked at first: the path through them spares most of the others. */
 gal_priced_choice gal_stage_classes_find(gal_stage_classes *r, const gal_class_query *query, double price,
                                          uint32_t *class)
 {
     r->query = query;
     r->price = price;
     price_stage(r);
-    if (r->looked_at_count == 0) {
-        return (gal_priced_choice){HUGE_VAL, HUGE_VAL};
+    choose_classes(r);
+    uint32_t best = find_known_path(r);
+    if (query->all) {
+        memset(r->looked_at, true, r->class_count * sizeof *r->looked_at);
+        best = find_known_path(r);
     }
-    uint32_t best = find_path(r);
-    while (r->now[best].cost < HUGE_VAL && ask_path(r, best)) {
-        best = find_path(r);
+    if (best == r->class_count) {
+        return (gal_priced_choice){HUGE_VAL, HUGE_VAL};
     }
     const gal_priced_choice sum = {r->now[best].seconds, r->now[best].bytes};
     for (uint32_t block = query->end; block-- > query->begin && class != NULL;) {
-        class[block - query->begin] = r->looked_at[best];
+        class[block - query->begin] = best;
         best = block > query->begin ? r->from[(size_t)(block - query->begin) * r->class_count + best] : best;
     }
     return sum;
