@@ -407,3 +407,14 @@ double gal_lone_stored_seconds(const gal_lone *lone, const gal_durations *durati
     }
     return seconds;
 }
+
+void gal_lone_link_seconds(const gal_lone *lone, const gal_cost *cost, double seconds[GAL_LINK_LEVELS_MAX])
+{
+    const gal_fragment *update = &lone->like->fragment[GAL_FRAGMENT_UPDATE];
+    memset(seconds, 0, GAL_LINK_LEVELS_MAX * sizeof *seconds);
+    for (uint32_t c = 0; c < lone->collective_count; c++) {
+        const uint32_t i = lone->collective[c];
+        const bool updates = i >= update->first && i < update->first + update->count;
+        seconds[cost[i].level] += updates || lone->like->instruction[i].only_last ? 0.0 : cost[i].seconds;
+    }
+}

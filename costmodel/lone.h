@@ -74,6 +74,8 @@ double gal_lone_own_seconds(const gal_lone *lone, const gal_durations *durations
 /* Likewise of transfers to and from a file. */
 double gal_lone_stored_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples,
                                gal_fragment_kind kind);
+/* Of cost, what its collectives take the links of each level in forward and backward of one microbatch. */
+void gal_lone_link_seconds(const gal_lone *lone, const gal_cost *cost, double seconds[GAL_LINK_LEVELS_MAX]);
 void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out);
 
 #endif

@@ -196,18 +196,21 @@ cleanup:
     return code;
 }
 
-/* To the next piece: the rows, and the carried tensor beside them. */
+/* To the next piece behind its last block: the rows, and the carried tensor beside them. */
 static double transfer_seconds(const gal_durations *durations, const gal_plan *plan, uint32_t stage, uint32_t last,
-                               uint64_t boundary_bytes)
+                               const gal_block_price *price)
 {
     gal_block_shape shape;
     const uint32_t devices = gal_plan_stage_devices(plan);
-    double seconds = gal_price_transfer(durations, devices, stage, plan->stage_count, boundary_bytes);
+    gal_price_transfer transfer =
+        gal_price_transfer_of(durations, devices, stage, plan->stage_count, price->memory.bytes.boundary);
+    double seconds = gal_price_transfer_behind(durations, &transfer, price->link_share);
     gal_model_block(&plan->model, last, &shape);
     if (shape.carried_out.positions > 0) {
         const uint64_t bytes = gal_price_rows_bytes(&plan->model, carried_strategy(plan, last + 1),
                                                     gal_plan_microbatch_samples(plan), shape.carried_out);
-        seconds += gal_price_transfer(durations, devices, stage, plan->stage_count, bytes);
+        transfer = gal_price_transfer_of(durations, devices, stage, plan->stage_count, bytes);
+        seconds += gal_price_transfer_behind(durations, &transfer, price->link_share);
     }
     return seconds;
 }
@@ -225,8 +228,7 @@ static gal_code add_piece_sum(gal_price_cache *cache, const gal_durations *durat
     }
     code = code == GAL_OK ? add_ends(cache, plan, piece, sum, err) : code;
     if (code == GAL_OK && piece + 1 < gal_plan_piece_count(plan)) {
-        sum->transfer_seconds +=
-            transfer_seconds(durations, plan, stage, first + count - 1, price->memory.bytes.boundary);
+        sum->transfer_seconds += transfer_seconds(durations, plan, stage, first + count - 1, price);
     }
     return code;
 }

@@ -22,21 +22,22 @@
  * head outweighs its piece they fall short (gpt2-medium on 4 stages: ZB-H1 by 5 %, 2 chunks by 11 % of the simulation).
  * Of a token table that several blocks of a stage hold one has the update; that of relative biases, some
  * microseconds, is left out.
- * What the sum leaves out: where the slowest stage lies, beyond that; that transfers share a link with a stage's
- * gathers and reductions (of two Swin plans on 10 GB/s the last stage takes 7 and 19 % more for it); that in the last
- * backward blocks hide the reductions of those behind them, where prices of sync are of blocks among their like; and
- * what overlap is gained where strategies of ZeRO-3 and others meet. A gather runs beside a neighbour that gathers
- * nothing, two units ahead, but a block's price is of a block among its like: a token table's, before forward, is
- * hidden by the backward of blocks that are under ZeRO-2, and no price of the table knows them. As a gain of pairs it
- * would be below 0 and no longer of rows alone, by which bounds and the certificate tell neighbours apart. Nor does it
- * know that the first parts of what is on storage are read before the update (test_price_offload.c), which counts where
- * a stage stores few.
- * Of 14,400 random plans (4 seeds; PLANS=1000 tests/property/test_price) the objective is more than 10 % off for 9: 7
- * are such gathers, at worst 16 % too dear, one each are such a transfer and such reductions, 11 and 12 % off; of 2,400
- * with buckets or chunks for none. Of all 16,800 the median is 0.44 % (0.62 % and 13 plans with the mean of k_i for
- * every stage; 0.15 % and 10 with the longest path itself, whose maximum no search of sums has; each stage's round as
- * its program alone takes it leaves 2 of the 9). A stage with chunks of weights is no sum: it takes no less than its
- * program alone (chunk_round.h).
+ * What the sum leaves out: where the slowest stage lies, beyond that; that transfers slow a stage's gathers and
+ * reductions on the same link (gal_price_transfer_behind has the other half of it); that in the last backward blocks
+ * hide the reductions of those behind them, where prices of sync are of blocks among their like; and what overlap is
+ * gained where strategies of ZeRO-3 and others meet. A gather runs beside a neighbour that gathers nothing, two units
+ * ahead, but a block's price is of a block among its like: a token table's, before forward, is hidden by the backward
+ * of blocks that are under ZeRO-2, and no price of the table knows them. As a gain of pairs it would be below 0 and no
+ * longer of rows alone, by which bounds and the certificate tell neighbours apart; and pairs do not say it: what one
+ * neighbour's kernels could hide of a block's gathers and reductions, taken off wherever the neighbour has slack,
+ * leaves 15 of 3,600 mixed plans more than 10 % off instead of 7, and 73 of as many of one strategy instead of 1;
+ * taken off beside neighbours that gather nothing alone it leaves 4 of the 7. Nor does it know that the first parts of
+ * what is on storage are read before the update (test_price_offload.c), which counts where a stage stores few.
+ * Of 14,400 random plans (4 seeds; PLANS=1000 tests/property/test_price) the objective is more than 10 % off for 8: 7
+ * are such gathers, at worst 16 % too dear, one is such reductions, 12 % off; of 2,400 with buckets or chunks for none.
+ * Of all 16,800 the median is 0.44 % (0.62 % and 13 plans with the mean of k_i for every stage; 0.15 % and 10 with the
+ * longest path itself, whose maximum no search of sums has; each stage's round as its program alone takes it leaves 1
+ * of them). A stage with chunks of weights is no sum: it takes no less than its program alone (chunk_round.h).
  * Departs from Galvatron-BMW, Eq. 9, which counts every stage's gradient sync as part of the pipeline's critical path:
  * here the reduce stream runs beside compute, and on programs of 16 stages that equation was 16 to 95 % above their
  * simulation where n = m - 1 and k = 1 were within 5 %. */

@@ -175,6 +175,16 @@ static void read_steady(const gal_chain_times *t, uint32_t count, const gal_pric
     out->leave_seconds += out->wait_seconds;
 }
 
+/* While collectives take the links; of what is gained by two blocks as of these. */
+static void read_links(const gal_chain_times *t, const gal_block_price *beside, gal_block_price *out)
+{
+    const double round = out->forward_seconds + out->backward_seconds;
+    for (uint32_t level = 0; level < GAL_LINK_LEVELS_MAX; level++) {
+        const double seconds = t->link_seconds[level];
+        out->link_share[level] = beside != NULL ? beside->link_share[level] : seconds < round ? seconds / round : 1.0;
+    }
+}
+
 /* Embedding and head: what a chain of two blocks gains by them. */
 static void read_end(const gal_block_price *beside, bool head, const gal_chain_times *t, gal_block_price *out)
 {
@@ -278,6 +288,7 @@ static gal_code read_gain(gal_price_cache *cache, const gal_price_query *query, 
     if (embedding != NULL) {
         read_table(embedding, bridge, out);
     }
+    read_links(t, beside, out);
     return code;
 }
 
@@ -319,6 +330,7 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
         GAL_TRY(read_gain(cache, query, of, &t, out, err));
     } else {
         read_steady(&t, chain.block_count, cache, query, out);
+        read_links(&t, NULL, out);
     }
     /* Values on their way to a file wait in a ring and in front of it for some blocks, which is longer than the chain:
      * of many blocks each takes as long as its own transfers. */
@@ -366,6 +378,9 @@ static gal_code take_no_less(gal_price_cache *cache, const gal_price_query *quer
     out->enter_seconds = fmax(out->enter_seconds, than->enter_seconds);
     out->leave_seconds = fmax(out->leave_seconds, than->leave_seconds);
     out->tail_seconds = fmax(out->tail_seconds, than->tail_seconds);
+    for (uint32_t level = 0; level < GAL_LINK_LEVELS_MAX; level++) {
+        out->link_share[level] = fmax(out->link_share[level], than->link_share[level]);
+    }
     return GAL_OK;
 }
 

@@ -49,8 +49,8 @@ uint64_t gal_price_rows_bytes(const gal_model *model, const gal_strategy *strate
                      (rows.features / parts) * gal_dtype_bytes(model->compute_dtype));
 }
 
-double gal_price_transfer(const gal_durations *durations, uint32_t device_count, uint32_t stage, uint32_t stage_count,
-                          uint64_t bytes)
+gal_price_transfer gal_price_transfer_of(const gal_durations *durations, uint32_t device_count, uint32_t stage,
+                                         uint32_t stage_count, uint64_t bytes)
 {
     gal_atoms atoms;
     uint32_t level_counts[GAL_LINK_LEVELS_MAX];
@@ -58,7 +58,15 @@ double gal_price_transfer(const gal_durations *durations, uint32_t device_count,
     const gal_place_in_cluster place = {&atoms, device_count, stage, stage_count};
     gal_group_level_counts(gal_durations_cluster(durations), &place, GAL_GROUP_NEXT, level_counts);
     const double beside = gal_durations_slowdown(durations, GAL_ACTIVITY_COMMUNICATION, GAL_ACTIVITY_COMPUTE);
-    return 0.5 * (1.0 + beside) * gal_collective_seconds(durations, GAL_OP_SEND, level_counts, bytes, NULL);
+    const gal_cost cost = gal_collective_cost(durations, GAL_OP_SEND, level_counts, bytes);
+    return (gal_price_transfer){.seconds = 0.5 * (1.0 + beside) * cost.seconds, .level = cost.level};
+}
+
+double gal_price_transfer_behind(const gal_durations *durations, const gal_price_transfer *transfer,
+                                 const double link_share[GAL_LINK_LEVELS_MAX])
+{
+    const double beside = gal_durations_slowdown(durations, GAL_ACTIVITY_COMMUNICATION, GAL_ACTIVITY_COMMUNICATION);
+    return transfer->seconds * (1.0 + 0.5 * link_share[transfer->level] * (beside - 1.0));
 }
 
 static double reduce_copies(const gal_durations *durations, uint32_t device_count, uint32_t stage_count,

@@ -351,5 +351,6 @@ void gal_structures_measure(gal_structure *structure, const gal_lone_chain *chai
     out->own_backward_seconds = gal_lone_own_seconds(lone, durations, samples, GAL_FRAGMENT_BACKWARD_SYNC);
     out->stored_forward_seconds = gal_lone_stored_seconds(lone, durations, samples, GAL_FRAGMENT_FORWARD);
     out->stored_backward_seconds = gal_lone_stored_seconds(lone, durations, samples, GAL_FRAGMENT_BACKWARD_SYNC);
+    gal_lone_link_seconds(lone, cost[update_block], out->link_seconds);
     read_update(lone, cost[update_block], factors, out);
 }

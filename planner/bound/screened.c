@@ -77,6 +77,9 @@ static gal_code price_item(const gal_cell_spec *spec, const gal_block_types *typ
         take_least(&item->enter_seconds, price->enter_seconds, stage == from);
         take_least(&item->leave_seconds, price->leave_seconds, stage == from);
         take_least(&item->enter_tail_seconds, price->tail_seconds, stage == from);
+        for (uint32_t level = 0; level < GAL_LINK_LEVELS_MAX; level++) {
+            take_least(&item->link_share[level], price->link_share[level], stage == from);
+        }
         item->saved_bytes = (double)bytes->saved;
         item->work_bytes = (double)bytes->work;
         const gal_shared_bytes turn = gal_cell_shared_of(&price->memory, spec->prefetch_depth);

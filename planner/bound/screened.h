@@ -19,6 +19,7 @@ typedef struct gal_screened_item {
     double bytes, saved_bytes, work_bytes;                   /* once; for each microbatch in flight; in turn */
     double turn_bytes;                                       /* of all that blocks use in turn, work included */
     uint64_t boundary_bytes;                                 /* that a stage hands on behind it */
+    double link_share[GAL_LINK_LEVELS_MAX];                  /* gal_block_price.link_share */
     const gal_block_memory *memory;                          /* of its price, which is the same on all stages */
 } gal_screened_item;
 

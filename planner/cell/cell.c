@@ -227,6 +227,15 @@ static gal_code fill_pairs(gal_cell *cell, gal_error *err)
     return code;
 }
 
+/* Behind a block. */
+static double transfer_seconds(const gal_cell *cell, uint32_t stage, const gal_block_price *price, uint64_t bytes)
+{
+    const gal_cell_spec *spec = &cell->spec;
+    const gal_price_transfer transfer =
+        gal_price_transfer_of(spec->durations, cell->stage_devices, stage, spec->pp_degree, bytes);
+    return gal_price_transfer_behind(spec->durations, &transfer, price->link_share);
+}
+
 /* The rows, and the carried tensor beside them. */
 static void fill_transfers(gal_cell *cell)
 {
@@ -236,15 +245,15 @@ static void fill_transfers(gal_cell *cell)
             const gal_flow carried = cell->types.shape[type].carried_out;
             for (uint32_t s = 0; s < cell->strategy_count; s++) {
                 const size_t at = price_index(cell, stage, type, s);
-                if (cell->price[at] == NULL) {
+                const gal_block_price *price = cell->price[at];
+                if (price == NULL) {
                     continue;
                 }
-                cell->transfer[at] = gal_price_transfer(spec->durations, cell->stage_devices, stage, spec->pp_degree,
-                                                        cell->price[at]->memory.bytes.boundary);
+                cell->transfer[at] = transfer_seconds(cell, stage, price, price->memory.bytes.boundary);
                 if (carried.positions > 0) {
-                    cell->transfer[at] += gal_price_transfer(
-                        spec->durations, cell->stage_devices, stage, spec->pp_degree,
-                        gal_price_rows_bytes(spec->model, &cell->strategy[s], cell->samples, carried));
+                    cell->transfer[at] +=
+                        transfer_seconds(cell, stage, price,
+                                         gal_price_rows_bytes(spec->model, &cell->strategy[s], cell->samples, carried));
                 }
             }
         }

@@ -301,6 +301,15 @@ static double entry_bytes(const gal_cert_prices *v, const gal_cert_kind *k, uint
     return own->staged_input > 0 ? passing : fmin(kept, passing);
 }
 
+/* To the next stage, the carried tensor left out. */
+static double sent_seconds(const gal_cert_prices *v, const gal_cert_kind *k, const gal_block_price *price)
+{
+    const gal_durations *durations = v->from->durations;
+    const gal_price_transfer transfer =
+        gal_price_transfer_of(durations, v->devices, k->stage, v->stages, price->memory.bytes.boundary);
+    return gal_price_transfer_behind(durations, &transfer, price->link_share);
+}
+
 static gal_cert_item item_of(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, uint32_t strategy,
                              gal_cert_table table, double tail_weight)
 {
@@ -325,9 +334,7 @@ static gal_cert_item item_of(const gal_cert_prices *v, const gal_cert_kind *k, u
     }
     if (added) {
         seconds += update / v->stages;
-        leave += last ? 0.0
-                      : (1.0 + rounds) *
-                            gal_price_transfer(v->from->durations, v->devices, k->stage, v->stages, bytes->boundary);
+        leave += last ? 0.0 : (1.0 + rounds) * sent_seconds(v, k, price);
     }
     const double enter = rounds * price->enter_seconds + weight * price->tail_seconds;
     const double in = 2.0 * (double)bytes->boundary + (k->stage > 0 ? entry_bytes(v, k, type, bytes) : 0.0);
@@ -501,7 +508,7 @@ static void number_stages(gal_cert_prices *v)
             .stage = p,
             .place = v->place[p],
             .in_flight = gal_in_flight(v->cell->schedule, p, v->stages, v->cell->microbatch_count),
-            .probe_seconds = last ? 0.0 : gal_price_transfer(durations, v->devices, p, v->stages, 1 << 20)};
+            .probe_seconds = last ? 0.0 : gal_price_transfer_of(durations, v->devices, p, v->stages, 1 << 20).seconds};
         const gal_cert_kind *before = p > 1 && !last ? &v->kind[v->kind_count - 1] : NULL;
         if (before == NULL || before->place != own.place || before->in_flight != own.in_flight ||
             before->probe_seconds != own.probe_seconds ||

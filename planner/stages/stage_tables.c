@@ -103,6 +103,15 @@ static void join_classes(gal_stage_tables *t)
 
 /* ---- what no other beats ---- */
 
+static bool leaves_links(const gal_screened_item *a, const gal_screened_item *b)
+{
+    bool leaves = true;
+    for (uint32_t level = 0; level < GAL_LINK_LEVELS_MAX; level++) {
+        leaves = leaves && a->link_share[level] <= b->link_share[level];
+    }
+    return leaves;
+}
+
 /* On every stage and under all weights: none of these numbers counts less than nothing in an item (item_of). */
 static bool beats(const gal_screened_item *a, const gal_screened_item *b)
 {
@@ -110,7 +119,7 @@ static bool beats(const gal_screened_item *a, const gal_screened_item *b)
            a->tail_seconds <= b->tail_seconds && a->update_seconds <= b->update_seconds && a->bytes <= b->bytes &&
            a->saved_bytes <= b->saved_bytes && a->turn_bytes <= b->turn_bytes &&
            a->boundary_bytes == b->boundary_bytes && a->enter_seconds <= b->enter_seconds &&
-           a->leave_seconds <= b->leave_seconds && a->enter_tail_seconds <= b->enter_tail_seconds;
+           a->leave_seconds <= b->leave_seconds && a->enter_tail_seconds <= b->enter_tail_seconds && leaves_links(a, b);
 }
 
 /* Whether one may stand for the other: rows lie alike, and of a holder the token table does. */
@@ -288,17 +297,17 @@ double gal_stage_tables_reduction(const gal_stage_tables *t, uint32_t type, uint
 }
 
 /* One way to the next stage; neighbours in a menu mostly send alike. */
-static double sent_seconds(gal_stage_tables *t, uint32_t stage, uint64_t bytes)
+static double sent_seconds(gal_stage_tables *t, const gal_screened_item *item, uint32_t stage, uint64_t bytes)
 {
+    const gal_cell_spec *spec = &t->s->spec;
     if (t->sent_bytes != bytes || t->sent_stage != stage) {
         t->sent_bytes = bytes;
         t->sent_stage = stage;
-        t->sent_seconds = bytes == 0
-                              ? 0.0
-                              : gal_price_transfer(t->s->spec.durations, t->s->spec.device_count / t->s->spec.pp_degree,
-                                                   stage, t->s->spec.pp_degree, bytes);
+        t->sent = bytes == 0 ? (gal_price_transfer){0}
+                             : gal_price_transfer_of(spec->durations, spec->device_count / spec->pp_degree, stage,
+                                                     spec->pp_degree, bytes);
     }
-    return t->sent_seconds;
+    return gal_price_transfer_behind(spec->durations, &t->sent, item->link_share);
 }
 
 /* To the next stage: the rows, and the carried tensor beside them. */
@@ -307,11 +316,11 @@ static double transfer_seconds(gal_stage_tables *t, const gal_screened_item *ite
 {
     const gal_cell_spec *spec = &t->s->spec;
     const gal_flow carried = t->s->types->shape[type].carried_out;
-    const double rows = sent_seconds(t, stage, item->boundary_bytes);
+    const double rows = sent_seconds(t, item, stage, item->boundary_bytes);
     return carried.positions == 0
                ? rows
                : rows +
-                     sent_seconds(t, stage,
+                     sent_seconds(t, item, stage,
                                   gal_price_rows_bytes(spec->model, &t->s->strategy[strategy],
                                                        spec->global_batch_samples / spec->microbatch_count, carried));
 }

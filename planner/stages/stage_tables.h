@@ -32,7 +32,7 @@ typedef struct gal_stage_tables {
     double *rows_bytes;          /* [class] at the borders of stages */
     uint64_t sent_bytes;         /* of the transfer looked up last, behind sent_stage */
     uint32_t sent_stage;
-    double sent_seconds;
+    gal_price_transfer sent;
     gal_mix_item *item;  /* [type][strategy] */
     gal_mix_menu *menu;  /* [type] of the stage at hand */
     gal_mix_menu *known; /* [table][stage][type] under these weights, as holders of the token table like; their items

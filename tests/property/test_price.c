@@ -97,8 +97,8 @@ static double mixed_worst(void)
 }
 static const double mixed_encoder_decoder_worst = 0.13;
 
-/* Of 2,400 plans of unequal stages 2 are off by as much: a transfer's link is a gather's too, and reductions of the
- * last backward are hidden by blocks of another strategy. */
+/* Of 1,200 plans of unequal stages 1 is off by as much: reductions of the last backward are hidden by blocks of another
+ * strategy. */
 static double unequal_worst(void)
 {
     return seed_count() > 1 ? 0.12 : 0.10;
@@ -157,7 +157,7 @@ static void swins(void **unused)
     (void)unused;
     check_group("Swin, homogeneous", GAL_FAMILY_SWIN, false, false, 0.03, 0.10);
     check_group("Swin, mixed", GAL_FAMILY_SWIN, true, false, 0.03, unequal_worst());
-    check_group("Swin, ZeRO-2 and 3", GAL_FAMILY_SWIN, false, true, 0.03, unequal_worst());
+    check_group("Swin, ZeRO-2 and 3", GAL_FAMILY_SWIN, false, true, 0.03, 0.10);
     check_group("Swin, ZeRO-2 and 3, mixed", GAL_FAMILY_SWIN, true, true, 0.03, mixed_unequal_worst);
 }
 

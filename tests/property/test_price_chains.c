@@ -85,6 +85,10 @@ static gal_code inner_price(const bed *b, const gal_price_query *query, const ga
         out->wait_seconds = fmax(t.left_seconds - out->forward_seconds * stage_blocks(b, query), 0.0);
         out->wait_seconds = fmin(out->wait_seconds, fmax(-out->leave_seconds, 0.0));
         out->leave_seconds += out->wait_seconds;
+        for (uint32_t level = 0; level < GAL_LINK_LEVELS_MAX; level++) {
+            const double round = out->forward_seconds + out->backward_seconds;
+            out->link_share[level] = t.link_seconds[level] < round ? t.link_seconds[level] / round : 1.0;
+        }
     }
     return code;
 }
@@ -173,6 +177,7 @@ static gal_code end_price(const bed *b, const gal_price_query *query, const gal_
     if (code == GAL_OK && is_single(shape)) {
         take_turn(&t, &beside, out);
     }
+    memcpy(out->link_share, beside.link_share, sizeof out->link_share);
     if (code == GAL_OK && behind && (shape->shared >> GAL_SHARED_TABLE & 1U) != 0) {
         gal_block_price embedding;
         gal_block_shape first_shape;
@@ -343,6 +348,7 @@ static void compare_pair(const bed *b, gal_chain_queues *queues, const gal_strat
     }
     times.own_forward_seconds = expected.own_forward_seconds;
     times.own_backward_seconds = expected.own_backward_seconds;
+    memcpy(times.link_seconds, expected.link_seconds, sizeof times.link_seconds);
     times.update_seconds = expected.update_seconds;
     memcpy(times.shared_update_seconds, expected.shared_update_seconds, sizeof times.shared_update_seconds);
     assert_memory_equal(&times, &expected, sizeof times);

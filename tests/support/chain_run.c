@@ -1,6 +1,7 @@
 #include "tests/support/chain_run.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void read_update(const gal_program *program, const gal_cost *cost, const gal_company_factors *factors,
                         uint32_t memory_block, gal_chain_times *out)
@@ -26,6 +27,20 @@ static double own_seconds(const gal_program *program, const gal_cost *cost, uint
     return seconds;
 }
 
+/* Of the block's collectives of every microbatch. */
+static void read_links(const gal_program *program, const gal_cost *cost, uint32_t block, gal_fragment_kind kind,
+                       double seconds[GAL_LINK_LEVELS_MAX])
+{
+    const gal_fragment *fragment = &program->fragment[kind];
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        const bool own = in->block - program->first_block == block && (in->group & GAL_GROUP_RELATION) == 0;
+        if (own && gal_op_is_collective[in->op] && !in->only_last) {
+            seconds[cost[i].level] += cost[i].seconds;
+        }
+    }
+}
+
 static gal_code measure(const gal_chain_spec *spec, const gal_program *program, uint32_t memory_block,
                         gal_chain_times *out, gal_error *err)
 {
@@ -45,6 +60,9 @@ static gal_code measure(const gal_chain_spec *spec, const gal_program *program, 
     gal_chain_read(&ends, spec->block_count, out);
     out->own_forward_seconds = own_seconds(program, cost, memory_block, GAL_FRAGMENT_FORWARD);
     out->own_backward_seconds = own_seconds(program, cost, memory_block, GAL_FRAGMENT_BACKWARD_SYNC);
+    memset(out->link_seconds, 0, sizeof out->link_seconds);
+    read_links(program, cost, memory_block, GAL_FRAGMENT_FORWARD, out->link_seconds);
+    read_links(program, cost, memory_block, GAL_FRAGMENT_BACKWARD_SYNC, out->link_seconds);
     read_update(program, cost, factors, memory_block, out);
 cleanup:
     gal_script_free(&script);

@@ -61,8 +61,11 @@ static const gal_pair_price *carried_price(const gal_every_path *b, uint32_t i)
 
 static double transfer_seconds(const gal_every_path *b, uint32_t i, uint64_t bytes)
 {
-    return gal_price_transfer(b->cell->spec.durations, b->cell->stage_devices, b->stage[i], b->cell->spec.pp_degree,
-                              bytes);
+    const gal_durations *durations = b->cell->spec.durations;
+    const gal_price_transfer transfer =
+        gal_price_transfer_of(durations, b->cell->stage_devices, b->stage[i], b->cell->spec.pp_degree, bytes);
+    return gal_price_transfer_behind(durations, &transfer,
+                                     gal_cell_price(b->cell, i, b->stage[i], b->strategy[i])->link_share);
 }
 
 static bool holds_table(const gal_every_path *b, uint32_t i)
