@@ -10,7 +10,7 @@
 #include "planner/search/joint_search.h"
 
 /* Searches under a charge, and labels at a block in their chains: what those leave open is closed at the end. */
-enum { CHARGES = 8, CHARGED_LABELS = 200 };
+enum { CHARGES = 8, CHARGED_LABELS = 2000 };
 /* Searches in boxes, of which so many in one that cannot be cut. */
 enum { BOX_SEARCHES = 32, BOX_CHARGES = 3, BOXES_MAX = BOX_SEARCHES + 2, LINES_MAX = CHARGES + BOX_SEARCHES };
 static const double widen = 4.0, rounding = 1e-9;
