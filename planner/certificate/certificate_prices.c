@@ -427,9 +427,10 @@ void gal_cert_menus_open(gal_cert_prices *v, uint32_t kind, gal_cert_table table
     for (uint32_t type = 0; type < v->types.type_count; type++) {
         gal_cert_menu *own = &v->menus.of[type];
         const uint32_t count = v->priced[type] ? v->strategy_count : v->split_count;
+        const bool *repeats = v->priced[type] ? gal_cert_repeats(v, k->place, type, any_class) : NULL;
         own->count = 0;
         for (uint32_t s = 0; s < count && is_here(v, type, k->stage); s++) {
-            if (is_had(v, k, type, s)) {
+            if (is_had(v, k, type, s) && (repeats == NULL || !repeats[s])) {
                 gal_cert_item *item = &own->item[own->count++];
                 *item =
                     v->priced[type] ? item_of(v, k, type, s, table, tail_weight) : kernel_item(v, k, type, s, table);
@@ -552,6 +553,7 @@ static gal_code create_tables(gal_cert_prices *v)
     v->stands = gal_heap_take(&v->heap, v->strategy_count, sizeof *v->stands);
     v->received_bytes = gal_heap_take(&v->heap, types, sizeof *v->received_bytes);
     v->price = gal_heap_take(&v->heap, v->place_count * types * v->strategy_count, sizeof *v->price);
+    v->repeats = gal_heap_take(&v->heap, 2 * v->place_count * types, sizeof *v->repeats);
     v->split = gal_heap_take(&v->heap, v->split_count, sizeof *v->split);
     v->kernels = gal_heap_take(&v->heap, types * v->split_count, sizeof *v->kernels);
     create_menus(v);

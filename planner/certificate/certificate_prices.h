@@ -98,6 +98,7 @@ typedef struct gal_cert_prices {
     gal_cert_like *like;           /* [end] of chains */
     gal_cert_menus menus;          /* opened last */
     const gal_block_price **price; /* [place][type][strategy]; NULL: not to be had */
+    const bool **repeats;          /* [any class][place][type]: gal_cert_repeats */
     gal_cert_source source;
     bool *priced; /* [type]; by its kernels else */
     uint32_t split_count;
@@ -115,6 +116,10 @@ gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_cert
  * may as well; or it failed (heap.code). */
 bool gal_cert_prices_more(gal_cert_prices *prices);
 void gal_cert_prices_free(gal_cert_prices *prices);
+
+/* [strategy]: of a type that is priced, whether one before it has the same item: one price, and any_class or one class.
+ * NULL: heap.code says why. */
+const bool *gal_cert_repeats(gal_cert_prices *prices, uint32_t place, uint32_t type, bool any_class);
 
 /* fmin, inlined; a where b is no number. */
 static inline double gal_cert_lesser(double a, double b)
