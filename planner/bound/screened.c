@@ -111,55 +111,99 @@ static gal_code price_type(const gal_cell_spec *spec, const gal_block_types *typ
     return GAL_OK;
 }
 
-/* Leaves those that are legal for a type: legal[strategy][type]. Returns how many. */
-static uint32_t keep_legal(const gal_cell_spec *spec, const gal_block_types *types, gal_strategy *strategy,
-                           uint32_t count, bool *legal)
+/* All strategies of a space. */
+typedef struct listing {
+    uint32_t count;
+    gal_strategy *strategy;
+    uint32_t *first; /* [strategy] of its orders; itself where all are listed */
+    bool *taken;     /* [strategy] a first one that is legal for some type */
+    bool *legal;     /* [taken][type] */
+} listing;
+
+static void listing_free(listing *l)
 {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        bool *own = &legal[(size_t)kept * types->type_count];
-        bool any = false;
-        for (uint32_t type = 0; type < types->type_count; type++) {
-            own[type] = gal_cell_is_legal(spec, types, type, &strategy[i]);
-            any = any || own[type];
-        }
-        strategy[kept] = strategy[i];
-        kept += any;
+    free(l->legal);
+    free(l->taken);
+    free(l->first);
+    free(l->strategy);
+}
+
+static gal_code listing_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
+                               listing *l, gal_error *err)
+{
+    const uint32_t devices = spec->device_count / spec->pp_degree;
+    const size_t room = gal_space_room(spec->space, devices);
+    *l = (listing){.strategy = malloc(room * sizeof *l->strategy),
+                   .first = malloc(room * sizeof *l->first),
+                   .taken = malloc(room * sizeof *l->taken),
+                   .legal = malloc(room * types->type_count * sizeof *l->legal)};
+    if (l->strategy == NULL || l->first == NULL || l->taken == NULL || l->legal == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
-    return kept;
+    l->count = gal_space_strategies(spec->space, devices, l->strategy);
+    for (uint32_t i = 0; i < l->count; i++) {
+        l->first[i] = i;
+    }
+    return which == GAL_ALL_ORDERS ? GAL_OK
+                                   : gal_orders_number(gal_durations_cluster(spec->durations), devices, l->strategy,
+                                                       l->count, l->first, err);
+}
+
+/* Takes what is legal for some type. Returns how many. */
+static uint32_t take_legal(const gal_cell_spec *spec, const gal_block_types *types, listing *l)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < l->count; i++) {
+        bool *own = &l->legal[(size_t)count * types->type_count];
+        l->taken[i] = false;
+        for (uint32_t type = 0; type < types->type_count && l->first[i] == i; type++) {
+            own[type] = gal_cell_is_legal(spec, types, type, &l->strategy[i]);
+            l->taken[i] = l->taken[i] || own[type];
+        }
+        count += l->taken[i];
+    }
+    return count;
+}
+
+static void copy_taken(const listing *l, const gal_block_types *types, gal_screened_prices *out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < l->count; i++) {
+        if (l->taken[i]) {
+            out->strategy[count++] = l->strategy[i];
+        }
+    }
+    for (size_t i = 0; i < (size_t)types->type_count * count; i++) {
+        out->item[i].legal = l->legal[i % count * types->type_count + i / count];
+    }
 }
 
 /* Nothing is priced yet. */
-static gal_code prices_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices **out,
-                              gal_error *err)
+static gal_code prices_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
+                              gal_screened_prices **out, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_screened_prices *prices = calloc(1, sizeof *prices);
-    const size_t room = gal_space_room(spec->space, spec->device_count / spec->pp_degree);
-    gal_strategy *all = malloc(room * sizeof *all);
-    bool *legal = malloc(room * types->type_count * sizeof *legal);
-    if (prices == NULL || all == NULL || legal == NULL) {
+    listing l = {0};
+    GAL_TRY(listing_create(spec, types, which, &l, err));
+    if (prices == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     prices->pp_degree = spec->pp_degree;
     prices->samples = spec->global_batch_samples / spec->microbatch_count;
-    prices->strategy_count = keep_legal(
-        spec, types, all, gal_space_strategies(spec->space, spec->device_count / spec->pp_degree, all), legal);
-    prices->strategy = malloc((prices->strategy_count + 1) * sizeof *all);
+    prices->which = which;
+    prices->strategy_count = take_legal(spec, types, &l);
+    prices->strategy = malloc((prices->strategy_count + 1) * sizeof *prices->strategy);
     prices->item = calloc((size_t)types->type_count * prices->strategy_count + 1, sizeof *prices->item);
     prices->priced = calloc(types->type_count, sizeof *prices->priced);
     if (prices->strategy == NULL || prices->item == NULL || prices->priced == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
-    memcpy(prices->strategy, all, prices->strategy_count * sizeof *all);
-    for (size_t i = 0; i < (size_t)types->type_count * prices->strategy_count; i++) {
-        prices->item[i].legal = legal[i % prices->strategy_count * types->type_count + i / prices->strategy_count];
-    }
+    copy_taken(&l, types, prices);
     *out = prices;
     prices = NULL;
 cleanup:
-    free(legal);
-    free(all);
+    listing_free(&l);
     gal_screened_prices_free(prices);
     return code;
 }
@@ -177,18 +221,18 @@ void gal_screened_prices_free(gal_screened_prices *prices)
 }
 
 /* Of the cell; those met last are first. */
-static gal_code find_prices(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices **list,
-                            gal_screened_prices **out, gal_error *err)
+static gal_code find_prices(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
+                            gal_screened_prices **list, gal_screened_prices **out, gal_error *err)
 {
     const uint32_t samples = spec->global_batch_samples / spec->microbatch_count;
     for (gal_screened_prices *at = *list; at != NULL; at = at->next) {
-        if (at->pp_degree == spec->pp_degree && at->samples == samples) {
+        if (at->pp_degree == spec->pp_degree && at->samples == samples && at->which == which) {
             *out = at;
             return GAL_OK;
         }
     }
     gal_screened_prices *made = NULL;
-    const gal_code code = prices_create(spec, types, &made, err);
+    const gal_code code = prices_create(spec, types, which, &made, err);
     if (code == GAL_OK) {
         made->next = *list;
         *list = made;
@@ -315,13 +359,13 @@ cleanup:
     return code;
 }
 
-gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices **prices,
-                             gal_screened *out, gal_error *err)
+gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
+                             gal_screened_prices **prices, gal_screened *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_screened s = {.spec = *spec, .types = types};
     gal_screened_prices *own = NULL;
-    GAL_TRY(find_prices(spec, types, prices, &own, err));
+    GAL_TRY(find_prices(spec, types, which, prices, &own, err));
     for (uint32_t type = 0; type < types->type_count; type++) {
         GAL_TRY(price_type(spec, types, type, own, err));
     }
@@ -401,7 +445,7 @@ gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_type
     if (spec->pp_degree > 1) {
         return GAL_OK;
     }
-    GAL_TRY(find_prices(spec, types, prices, &own, err));
+    GAL_TRY(find_prices(spec, types, GAL_FIRST_ORDERS, prices, &own, err));
     GAL_TRY(gal_screen_menus(screens, spec, &floors, err));
     menu = malloc(types->type_count * sizeof *menu);
     item = malloc(((size_t)types->type_count * own->strategy_count + 1) * sizeof *item);

@@ -10,6 +10,7 @@
 
 #include "planner/bound/dual.h"
 #include "planner/bound/screen.h"
+#include "planner/space/orders.h"
 
 /* The least of any stage; of embedding and head, of theirs. */
 typedef struct gal_screened_item {
@@ -23,9 +24,13 @@ typedef struct gal_screened_item {
     const gal_block_memory *memory;                          /* of its price, which is the same on all stages */
 } gal_screened_item;
 
+/* Which orders of axes are listed: of first ones prices show what they do of all (planner/space/orders.h). */
+typedef enum gal_screened_orders { GAL_ALL_ORDERS, GAL_FIRST_ORDERS } gal_screened_orders;
+
 /* Of all cells of equal stages and samples per microbatch. */
 typedef struct gal_screened_prices {
     uint32_t pp_degree, samples, strategy_count;
+    gal_screened_orders which;
     gal_strategy *strategy;
     gal_screened_item *item;
     bool *priced; /* [type]; of others legal alone is said, by the rules */
@@ -45,14 +50,14 @@ typedef struct gal_screened {
 /* A bound of a cell of one stage from the prices of some types of blocks, of others by their kernels (screens): those
  * of most blocks are priced first, until the bound is enough_seconds or all are. Prices of blocks are by far most of
  * what such a cell takes, and mostly those of a few types rule it out. Of several stages nothing is done: there the
- * turns of types that are not priced might gain. As gal_screened_create; *bound is raised. */
+ * turns of types that are not priced might gain. As gal_screened_create, of first orders; *bound is raised. */
 gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_types *types, gal_screens *screens,
                                  double enough_seconds, gal_screened_prices **prices, double *bound, gal_error *err);
 
 /* types is referred to, and what spec refers to. prices: of cells that differ in their numbers alone, at first NULL;
  * what is new is added, and referred to. GAL_ERR_SYSTEM without memory; else as gal_price_block. */
-gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices **prices,
-                             gal_screened *out, gal_error *err);
+gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
+                             gal_screened_prices **prices, gal_screened *out, gal_error *err);
 void gal_screened_free(gal_screened *screened);             /* accepts a zeroed one */
 void gal_screened_prices_free(gal_screened_prices *prices); /* all; accepts NULL */
 

@@ -137,6 +137,33 @@ static gal_code keep_path(gal_joint *o, gal_joint_cell *c, const gal_staged *sta
     return note_path(o, c, c->stage, c->strategy, staged->seconds, err);
 }
 
+/* By what first orders of axes show, without conversions; from there on all orders are listed. *hopeless: the cell is
+ * not worth another look. */
+static gal_code list_all_orders(gal_joint *o, gal_joint_cell *c, const gal_cell_spec *spec, bool *hopeless,
+                                gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const double gap = gap_of(o, GAL_JOINT_STAGED);
+    const double enough = c->numbers.global_batch_samples * gal_joint_hopeless_per_sample(o, GAL_JOINT_STAGED);
+    gal_staged staged = {0};
+    gal_screened all = {0};
+    *hopeless = false;
+    if (enough < HUGE_VAL) {
+        GAL_TRY(gal_staged_solve(&c->screened, enough, gap, GAL_STAGED_ALIKE, &staged, err));
+        *hopeless = staged.bound >= enough / (1.0 - gap);
+    }
+    if (*hopeless) {
+        c->bound = fmax(c->bound, staged.bound);
+        o->result->solved_cell_count++;
+        goto cleanup;
+    }
+    GAL_TRY(gal_screened_create(spec, &o->types, GAL_ALL_ORDERS, &o->prices, &all, err));
+    gal_screened_free(&c->screened);
+    c->screened = all;
+cleanup:
+    return code;
+}
+
 /* enough_seconds: a bound that is no less need not be raised, nor one of a cell that is not worth another look. */
 static gal_code solve_staged(gal_joint *o, gal_joint_cell *c, gal_staged_effort effort, double enough_seconds,
                              gal_error *err)
@@ -250,7 +277,7 @@ static gal_code screen(gal_joint *o, gal_joint_cell *c, const gal_cell_spec *spe
         gal_joint_close(o, c);
         return GAL_OK;
     }
-    GAL_TRY(gal_screened_create(spec, &o->types, &o->prices, &c->screened, err));
+    GAL_TRY(gal_screened_create(spec, &o->types, GAL_FIRST_ORDERS, &o->prices, &c->screened, err));
     c->bound = fmax(c->bound, c->screened.bound);
     c->level = GAL_JOINT_SCREENED;
 cleanup:
@@ -261,6 +288,7 @@ cleanup:
 gal_code gal_joint_advance(gal_joint *o, gal_joint_cell *c, gal_error *err)
 {
     gal_code code = GAL_OK;
+    bool hopeless = false;
     const gal_cell_spec spec = gal_joint_spec(o, c);
     if (gal_joint_is_uniform(o->request)) {
         o->result->solved_cell_count++;
@@ -273,7 +301,8 @@ gal_code gal_joint_advance(gal_joint *o, gal_joint_cell *c, gal_error *err)
         code = screen(o, c, &spec, err);
         break;
     case GAL_JOINT_SCREENED:
-        code = solve_staged(o, c, GAL_STAGED_QUICK, HUGE_VAL, err);
+        code = list_all_orders(o, c, &spec, &hopeless, err);
+        code = code == GAL_OK && !hopeless ? solve_staged(o, c, GAL_STAGED_QUICK, HUGE_VAL, err) : code;
         c->level = GAL_JOINT_STAGED;
         if (gal_joint_per_sample(c) >= gal_joint_hopeless_per_sample(o, GAL_JOINT_STAGED)) {
             gal_joint_close(o, c);

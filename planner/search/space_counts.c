@@ -34,7 +34,7 @@ gal_code gal_space_counts_create(const gal_cell_spec *spec, double plan_seconds,
     gal_space_counts counts = {0};
     const uint32_t listed_count = gal_space_strategies(spec->space, spec->device_count / spec->pp_degree, NULL);
     GAL_TRY(gal_block_types_create(spec->model, &types, err));
-    GAL_TRY(gal_screened_create(spec, &types, &prices, &screened, err));
+    GAL_TRY(gal_screened_create(spec, &types, GAL_ALL_ORDERS, &prices, &screened, err));
     counts.of = calloc(types.type_count, sizeof *counts.of);
     if (counts.of == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to count strategies"));

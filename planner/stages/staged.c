@@ -551,14 +551,9 @@ gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, d
         out->bound = screened->bound;
         out->seconds = HUGE_VAL;
     }
-    if (effort == GAL_STAGED_QUICK && enough_seconds < HUGE_VAL) {
-        const double beyond = enough_seconds / (1.0 - gap); /* else classes show more of a cell, which a gap may need */
-        double bound = out->bound;
-        GAL_TRY(bound_in_one_class(screened, beyond, &bound, err));
-        if (bound >= beyond) {
-            out->bound = bound;
-            goto cleanup;
-        }
+    if (effort == GAL_STAGED_ALIKE) { /* beyond: else classes show more of a cell, which a gap may need */
+        GAL_TRY(bound_in_one_class(screened, enough_seconds / (1.0 - gap), &out->bound, err));
+        goto cleanup;
     }
     v.strategy = calloc(3 * blocks + 2 * (size_t)screened->types->pair_count, sizeof *v.strategy);
     v.allowed = calloc((size_t)screened->types->type_count * screened->strategy_count + 1, sizeof *v.allowed);

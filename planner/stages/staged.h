@@ -19,9 +19,17 @@ typedef struct gal_staged {
     double *weights;            /* [2][stage] of the tails and of the updates, that were found best; the caller's */
 } gal_staged;
 
-/* How far it goes: ties of the token table take longer than all else, and need a path. With GAL_STAGED_AGAIN out is as
- * an earlier look left it, with a path: nothing but the ties is looked at anew, under those weights. */
-typedef enum gal_staged_effort { GAL_STAGED_QUICK, GAL_STAGED_TIED, GAL_STAGED_AGAIN } gal_staged_effort;
+/* How far it goes. GAL_STAGED_ALIKE: as if rows lay alike under all strategies, so that nothing is converted; a bound
+ * alone, up to enough_seconds and beyond by the gap, that rules most cells out, and for which first orders of axes do
+ * (planner/bound/screened.h). The others take all orders. Ties of the token table take longer than all else, and need a
+ * path. With GAL_STAGED_AGAIN out is as an earlier look left it, with a path: nothing but the ties is looked at anew,
+ * under those weights. */
+typedef enum gal_staged_effort {
+    GAL_STAGED_ALIKE,
+    GAL_STAGED_QUICK,
+    GAL_STAGED_TIED,
+    GAL_STAGED_AGAIN
+} gal_staged_effort;
 
 /* Once the bound is above enough_seconds, or no more than the share `gap` below the path, neither need be the best.
  * out->stage, strategy and weights are given. GAL_ERR_SYSTEM without memory; else as gal_price_block. */

@@ -37,14 +37,15 @@ typedef enum pruning {
     SOME_TYPES, /* planner/bound/screened.h: by prices of some types */
     PRICES,     /* of all */
     STAGES,     /* planner/stages/staged.h: whole stages, in one class first, exact stages, dominated strategies */
+    FIRSTS,     /* without conversions, of first orders of axes: planner/space/orders.h */
     TIES,       /* of the token table */
     TIES_AGAIN, /* after a first look */
     COLUMNS,    /* planner/stages/cell_search.h: strategies priced out */
     PRUNING_COUNT
 } pruning;
 
-static const char *const pruning_names[PRUNING_COUNT] = {"floors", "some types", "prices", "stages",
-                                                         "ties",   "ties again", "columns"};
+static const char *const pruning_names[PRUNING_COUNT] = {"floors", "some types", "prices",     "stages",
+                                                         "firsts", "ties",       "ties again", "columns"};
 
 /* A cell, by a search that rules nothing out. */
 typedef struct off {
@@ -235,6 +236,14 @@ static void check_before_prices(trial *t, const off *cell, const gal_cell_spec *
     gal_screened_prices_free(own);
 }
 
+static void check_alike(const trial *t, const off *cell, const gal_screened *first, double enough)
+{
+    gal_staged staged = {0};
+    gal_error err = {0};
+    assert_int_equal(gal_staged_solve(first, enough, 0.0, GAL_STAGED_ALIKE, &staged, &err), GAL_OK);
+    check_bound(t, cell, FIRSTS, fmin(staged.bound, enough));
+}
+
 static void check_stages(const trial *t, const off *cell, const gal_screened *screened, double enough)
 {
     uint32_t stage[BLOCKS_MOST] = {0}, strategy[BLOCKS_MOST] = {0};
@@ -287,7 +296,7 @@ static void check_columns(const trial *t, const off *cell, gal_screened *screene
 /* Bounds that need be no better than `enough`: about what the cell takes, what the search wants, or all there is. */
 static void check_cell(trial *t, const off *cell)
 {
-    gal_screened screened = {0};
+    gal_screened first = {0}, screened = {0};
     gal_cell_spec spec = cell->spec;
     gal_error err = {0};
     const double wanted = spec.global_batch_samples * t->best_per_sample;
@@ -298,13 +307,17 @@ static void check_cell(trial *t, const off *cell)
     spec.listed = NULL;
     spec.listed_count = 0;
     check_before_prices(t, cell, &spec, enough);
-    assert_int_equal(gal_screened_create(&spec, &t->types, &t->prices, &screened, &err), GAL_OK);
+    assert_int_equal(gal_screened_create(&spec, &t->types, GAL_FIRST_ORDERS, &t->prices, &first, &err), GAL_OK);
+    assert_int_equal(gal_screened_create(&spec, &t->types, GAL_ALL_ORDERS, &t->prices, &screened, &err), GAL_OK);
+    assert_true(first.bound <= screened.bound * (1.0 + rounding) && first.bound >= screened.bound * (1.0 - rounding));
     check_bound(t, cell, PRICES, screened.bound);
     check_reduced(t, cell, &screened);
     if (screened.bound < HUGE_VAL) {
+        check_alike(t, cell, &first, enough);
         check_stages(t, cell, &screened, enough);
         check_columns(t, cell, &screened, HUGE_VAL);
     }
+    gal_screened_free(&first);
     gal_screened_free(&screened);
 }
 
