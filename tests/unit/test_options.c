@@ -232,12 +232,28 @@ static void test_nearest(void **state)
     assert_null(gal_nearest_name("vocabulary", names, 3));
 }
 
+/* Each value once, in the order of their first times; a full list takes no more. */
+static void test_listed_once(void **state)
+{
+    (void)state;
+    gal_u32_list list = {.count = 2, .value = {7, 3}};
+    gal_u32_list_add_once(&list, 3);
+    gal_u32_list_add_once(&list, 5);
+    assert_int_equal(list.count, 3);
+    assert_int_equal(list.value[2], 5);
+    for (uint32_t value = 100; value < 100 + 2 * GAL_U32_LIST_MAX; value++) {
+        gal_u32_list_add_once(&list, value);
+    }
+    assert_int_equal(list.count, GAL_U32_LIST_MAX);
+    assert_int_equal(list.value[GAL_U32_LIST_MAX - 1], 100 + GAL_U32_LIST_MAX - 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_kind), cmocka_unit_test(test_defaults_and_ends), cmocka_unit_test(test_version),
         cmocka_unit_test(test_bytes),      cmocka_unit_test(test_refusals),          cmocka_unit_test(test_required),
-        cmocka_unit_test(test_help),       cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_help),       cmocka_unit_test(test_nearest),           cmocka_unit_test(test_listed_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
