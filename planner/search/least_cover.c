@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-enum { NONE = UINT32_MAX };
+#define NONE UINT32_MAX
 
 /* A sum that may become part of the answer. */
 typedef struct partial {

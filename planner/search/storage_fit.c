@@ -7,7 +7,8 @@
 #include "planner/search/storage_levels.h"
 #include "runtime/program/program.h"
 
-enum { NO_BLOCK = UINT32_MAX, BLOCK = GAL_STORAGE_BLOCK_BYTES };
+#define NO_BLOCK UINT32_MAX
+enum { BLOCK = GAL_STORAGE_BLOCK_BYTES };
 
 /* The ways of a stage's blocks, and the snapshot of each; [block * snapshots + way]. */
 typedef struct stage_ways {
