@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/comm/comm.h"
+#include "schemas/base/clock.h"
 
 enum { RANKS_MAX = 16, ELEMENTS_MAX = 16 };
 
@@ -25,8 +26,12 @@ static void run(gal_comm *comm, const gal_comm_request *request)
 {
     gal_error err = {0};
     uint32_t handle = 0;
+    bool done = false;
     must(comm->ops->start(comm, request, &handle, &err), &err);
-    for (bool done = false; !done;) {
+    const double begin_seconds = gal_now_seconds();
+    must(comm->ops->test(comm, handle, &done, &err), &err);
+    while (!done) {
+        gal_comm_give_way(comm, begin_seconds);
         must(comm->ops->test(comm, handle, &done, &err), &err);
     }
 }

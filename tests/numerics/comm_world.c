@@ -67,12 +67,15 @@ static uint32_t start(gal_comm *comm, const gal_comm_request *request)
 static void finish(gal_comm *comm, uint32_t handle)
 {
     gal_error err = {0};
-    const double end_seconds = gal_now_seconds() + patience_seconds;
-    for (bool done = false; !done;) {
-        must(comm->ops->test(comm, handle, &done, &err), &err);
-        if (gal_now_seconds() > end_seconds) {
+    const double begin_seconds = gal_now_seconds();
+    bool done = false;
+    must(comm->ops->test(comm, handle, &done, &err), &err);
+    while (!done) {
+        if (gal_now_seconds() > begin_seconds + patience_seconds) {
             must(gal_fail(&err, GAL_ERR_DEVICE, "a request does not complete"), &err);
         }
+        gal_comm_give_way(comm, begin_seconds);
+        must(comm->ops->test(comm, handle, &done, &err), &err);
     }
 }
 
