@@ -304,8 +304,8 @@ gal_code gal_joint_advance(gal_joint *o, gal_joint_cell *c, gal_error *err)
         code = list_all_orders(o, c, &spec, &hopeless, err);
         code = code == GAL_OK && !hopeless ? solve_staged(o, c, GAL_STAGED_QUICK, HUGE_VAL, err) : code;
         c->level = GAL_JOINT_STAGED;
-        if (gal_joint_per_sample(c) >= gal_joint_hopeless_per_sample(o, GAL_JOINT_STAGED)) {
-            gal_joint_close(o, c);
+        if (hopeless || gal_joint_per_sample(c) >= gal_joint_hopeless_per_sample(o, GAL_JOINT_STAGED)) {
+            gal_joint_close(o, c); /* for good: of a hopeless one first orders alone are listed */
         }
         break;
     default:
