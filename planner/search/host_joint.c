@@ -504,15 +504,20 @@ static void claim(joint *j)
     j->best->unproven_cell_count = winner->objective_seconds > bound * (1.0 + j->request->gap);
 }
 
-/* Where that would be more strategies than a search takes, without activations there, or weights. */
-static gal_space stored_space(const gal_search_request *request, const gal_host_limits *limits)
+static bool is_listed(const gal_search_request *request, const gal_space *space)
+{
+    const uint32_t devices = gal_durations_cluster(request->durations)->device_count;
+    return gal_space_strategies(space, devices, NULL) <= GAL_SPACE_MAX;
+}
+
+gal_space gal_host_stored_space(const gal_search_request *request, const gal_host_limits *limits)
 {
     gal_space out = request->space;
-    const uint32_t devices = gal_durations_cluster(request->durations)->device_count;
+    out.store_moments = out.store_moments && is_listed(request, &out);
     out.store_activations = limits->storage_bytes > 0;
+    out.store_activations = out.store_activations && is_listed(request, &out);
     out.store_weights = limits->storage_bytes > 0 && limits->weights;
-    out.store_activations = out.store_activations && gal_space_strategies(&out, devices, NULL) <= GAL_SPACE_MAX;
-    out.store_weights = out.store_weights && gal_space_strategies(&out, devices, NULL) <= GAL_SPACE_MAX;
+    out.store_weights = out.store_weights && is_listed(request, &out);
     return out;
 }
 
@@ -531,7 +536,7 @@ gal_code gal_host_joint(const gal_search_request *request, const gal_host_limits
     joint j = {.request = request,
                .limits = limits,
                .best = best,
-               .stored = stored_space(request, limits),
+               .stored = gal_host_stored_space(request, limits),
                .storage = limits->storage_bytes > 0};
     GAL_TRY(begin(&j, whole, err));
     GAL_TRY(try_charges(&j, &j.box[0], true, err));

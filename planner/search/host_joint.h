@@ -21,12 +21,19 @@
  * with nothing on storage are looked for once more by themselves.
  *
  * What then is left is closed by labels, cell by cell (host_chains.h), where they suffice; if not the bound says so.
- */
+ *
+ * Boxes and labels count a ring at its most (gal_stage_host_bytes). A program whose parts are few or unlike takes less,
+ * so what they show is of plans that are within the limit with such a ring; what a charge shows, which the certificate
+ * has, is of all plans. */
 #ifndef GAL_PLANNER_SEARCH_HOST_JOINT_H
 #define GAL_PLANNER_SEARCH_HOST_JOINT_H
 
 #include "planner/cell/search_request.h"
 #include "planner/search/storage_fit.h"
+
+/* The request's space with activations on storage, and weights, as far as the limits let them; each is left out where
+ * that would be more strategies than a search takes (GAL_SPACE_MAX), moments first, if the request has those. */
+gal_space gal_host_stored_space(const gal_search_request *request, const gal_host_limits *limits);
 
 /* request: of one batch, with a cache; a schedule whose plans are not uniform. whole: what gal_search gives for it,
  * beyond the limits. *best: zeroed; feasible false: none was found. GAL_ERR_SYSTEM without memory, else as gal_search.

@@ -185,8 +185,8 @@ static gal_code search_uniform(const gal_search_request *request, const gal_host
     gal_search_request within = *request;
     within.host_memory_bytes = most->host_bytes;
     within.storage_bytes = most->storage_bytes;
-    within.space.store_moments = within.space.store_activations = most->storage_bytes > 0;
-    within.space.store_weights = most->storage_bytes > 0 && most->weights;
+    within.space.store_moments = most->storage_bytes > 0;
+    within.space = gal_host_stored_space(&within, most);
     GAL_TRY(store(request, most, whole, &found, err));
     keep_faster(best, &found, most);
     GAL_TRY(gal_search(&within, &found, err));
