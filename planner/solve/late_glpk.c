@@ -80,23 +80,37 @@ static bool find(void *library, const char *name, void *function, size_t bytes)
     return address != NULL;
 }
 
-gal_code gal_glpk_load(gal_error *err)
+/* Returns the name of a function that is not there; NULL: all are. */
+static const char *find_all(void *library)
 {
-    static const char *const names[] = {"libglpk.so.40" /* GLPK 4.61 to 5.0 */, "libglpk.so"};
-    void *library = NULL;
-    for (size_t i = 0; !glpk.loaded && library == NULL && i < sizeof names / sizeof names[0]; i++) {
-        library = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
-    }
-    if (!glpk.loaded && library == NULL) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "GLPK cannot be loaded: %s", dlerror());
-    }
 #define X(result, name, parameters, arguments)                                                                         \
-    if (!glpk.loaded && !find(library, #name, &glpk.name##_there, sizeof glpk.name##_there)) {                         \
-        return gal_fail(err, GAL_ERR_SYSTEM, "GLPK has no %s", #name);                                                 \
+    if (!find(library, #name, &glpk.name##_there, sizeof glpk.name##_there)) {                                         \
+        return #name;                                                                                                  \
     }
     FUNCTIONS(X)
     PROCEDURES(X)
 #undef X
-    glpk.loaded = true;
+    return NULL;
+}
+
+gal_code gal_glpk_load(gal_error *err)
+{
+    static const char *const names[] = {"libglpk.so.40" /* GLPK 4.61 to 5.0 */, "libglpk.so"};
+    void *library = NULL;
+    if (glpk.loaded) {
+        return GAL_OK;
+    }
+    for (size_t i = 0; library == NULL && i < sizeof names / sizeof names[0]; i++) {
+        library = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
+    }
+    if (library == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "GLPK cannot be loaded: %s", dlerror());
+    }
+    const char *lacks = find_all(library);
+    if (lacks != NULL) {
+        (void)dlclose(library);
+        return gal_fail(err, GAL_ERR_SYSTEM, "GLPK has no %s", lacks);
+    }
+    glpk.loaded = true; /* until the process ends */
     return GAL_OK;
 }
