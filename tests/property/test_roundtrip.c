@@ -197,15 +197,15 @@ static bool equal_prices(const gal_plan *a, const gal_plan *b)
 
 static bool equal_plans(const gal_plan *a, const gal_plan *b)
 {
-    bool are_equal = equal_models(&a->model, &b->model) && equal_clusters(&a->cluster, &b->cluster) &&
-                     strcmp(a->profile_hash, b->profile_hash) == 0 &&
-                     a->global_batch_samples == b->global_batch_samples && a->microbatch_count == b->microbatch_count &&
-                     a->pp_degree == b->pp_degree && a->schedule == b->schedule &&
-                     a->prefetch_depth == b->prefetch_depth && a->communication_ctas == b->communication_ctas &&
-                     a->stage_count == b->stage_count && a->chunk_count == b->chunk_count &&
-                     a->run_count == b->run_count && a->fixed_bytes == b->fixed_bytes &&
-                     memcmp(&a->objective_seconds, &b->objective_seconds, 3 * sizeof(double)) == 0 &&
-                     equal_certificates(&a->certificate, &b->certificate) && equal_prices(a, b);
+    bool are_equal =
+        equal_models(&a->model, &b->model) && equal_clusters(&a->cluster, &b->cluster) &&
+        strcmp(a->profile_hash, b->profile_hash) == 0 && a->global_batch_samples == b->global_batch_samples &&
+        a->microbatch_count == b->microbatch_count && a->pp_degree == b->pp_degree && a->schedule == b->schedule &&
+        a->prefetch_depth == b->prefetch_depth && a->communication_ctas == b->communication_ctas &&
+        a->storage_part_bytes == b->storage_part_bytes && a->stage_count == b->stage_count &&
+        a->chunk_count == b->chunk_count && a->run_count == b->run_count && a->fixed_bytes == b->fixed_bytes &&
+        memcmp(&a->objective_seconds, &b->objective_seconds, 5 * sizeof(double)) == 0 &&
+        equal_certificates(&a->certificate, &b->certificate) && equal_prices(a, b);
     for (uint32_t i = 0; are_equal && i < gal_plan_piece_count(a); i++) {
         are_equal = a->stage[i].first_run == b->stage[i].first_run && a->stage[i].run_count == b->stage[i].run_count &&
                     a->stage[i].predicted_bytes == b->stage[i].predicted_bytes &&

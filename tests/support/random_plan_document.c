@@ -165,6 +165,10 @@ gal_plan gal_random_plan_document(uint64_t *seed)
     p.schedule = (gal_schedule)gal_random_below(seed, GAL_SCHEDULE_COUNT);
     p.prefetch_depth = 1 + gal_random_below(seed, 2);
     p.communication_ctas = gal_random_below(seed, 1 + GAL_COMMUNICATION_CTAS_MAX);
+    if (gal_random_below(seed, 2) == 0) { /* of weights of 16 bits a part is two blocks at least */
+        p.storage_part_bytes = GAL_STORAGE_BLOCK_BYTES *
+                               (2 + gal_random_below(seed, GAL_STORAGE_PART_BYTES_MAX / GAL_STORAGE_BLOCK_BYTES - 1));
+    }
     p.fixed_bytes = gal_random_bytes(seed);
     p.objective_seconds = gal_random_real_or_zero(seed, 1e9);
     p.simulated_seconds = gal_random_real_or_zero(seed, 1e9);
