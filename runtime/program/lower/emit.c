@@ -33,7 +33,8 @@ static void forget_buffers(uint32_t forward[GAL_GRAPH_MAX], uint32_t backward[GA
     memset(gradient, 0xFF, GAL_GRAPH_MAX * sizeof *gradient);
 }
 
-/* Blocks of one type under one strategy have one graph, but for the layer that it is of: it is made once. */
+/* Neighbours of one type under one strategy have one graph, but for the layer that it is of: it is made once. So they
+ * are in the chains that are priced; in whole stages attention and FFN take turns. */
 static bool is_like(const gal_block_emit *before, const gal_block_spec *block)
 {
     gal_block_shape shape = before->shape;
