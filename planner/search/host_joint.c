@@ -44,6 +44,7 @@ typedef struct box {
 typedef struct joint {
     const gal_search_request *request;
     const gal_host_limits *limits;
+    const gal_finalist *known; /* within the limits; NULL: none */
     gal_search_result *best;
     gal_certificate certificate; /* with what can be proved again */
     double proved_seconds, bound_seconds;
@@ -89,9 +90,32 @@ static double best_seconds(const joint *j)
     return j->best->feasible ? j->best->finalist[0].objective_seconds : HUGE_VAL;
 }
 
+static double known_seconds(const joint *j)
+{
+    return j->known != NULL ? j->known->objective_seconds : HUGE_VAL;
+}
+
 static bool is_good_enough(const joint *j)
 {
-    return best_seconds(j) <= j->bound_seconds * (1.0 + j->request->gap);
+    return fmin(best_seconds(j), known_seconds(j)) <= j->bound_seconds * (1.0 + j->request->gap);
+}
+
+/* After what is searched under charges, which finds its own way to plans with something on storage. */
+static gal_code take_known(joint *j, gal_error *err)
+{
+    gal_finalist own = {0};
+    if (known_seconds(j) >= best_seconds(j)) {
+        return GAL_OK;
+    }
+    own = *j->known;
+    const gal_code code = gal_plan_copy(&j->known->plan, &own.plan, err);
+    if (code == GAL_OK) {
+        gal_plan_free(&j->best->finalist[0].plan);
+        j->best->finalist[0] = own;
+        j->best->feasible = true;
+        j->best->finalist_count = 1;
+    }
+    return code;
 }
 
 /* ---- a charge ---- */
@@ -530,11 +554,13 @@ static bool has_one_stage(const gal_search_request *request)
 }
 
 gal_code gal_host_joint(const gal_search_request *request, const gal_host_limits *limits,
-                        const gal_search_result *whole, gal_search_result *best, gal_error *err)
+                        const gal_search_result *whole, const gal_finalist *known, gal_search_result *best,
+                        gal_error *err)
 {
     gal_code code = GAL_OK;
     joint j = {.request = request,
                .limits = limits,
+               .known = known,
                .best = best,
                .stored = gal_host_stored_space(request, limits),
                .storage = limits->storage_bytes > 0};
@@ -543,6 +569,7 @@ gal_code gal_host_joint(const gal_search_request *request, const gal_host_limits
     if (j.storage && !is_good_enough(&j)) {
         GAL_TRY(has_one_stage(request) ? try_boxes(&j, err) : try_without_storage(&j, whole, err));
     }
+    GAL_TRY(take_known(&j, err));
     if (!is_good_enough(&j)) {
         GAL_TRY(close_gap(&j, err));
     }

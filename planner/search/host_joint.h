@@ -36,9 +36,10 @@
 gal_space gal_host_stored_space(const gal_search_request *request, const gal_host_limits *limits);
 
 /* request: of one batch, with a cache; a schedule whose plans are not uniform. whole: what gal_search gives for it,
- * beyond the limits. *best: zeroed; feasible false: none was found. GAL_ERR_SYSTEM without memory, else as gal_search.
- */
+ * beyond the limits. known: a plan of the batch within the limits, NULL: none; what is found is no slower, itself at
+ * worst. *best: zeroed; feasible false: none was found. GAL_ERR_SYSTEM without memory, else as gal_search. */
 gal_code gal_host_joint(const gal_search_request *request, const gal_host_limits *limits,
-                        const gal_search_result *whole, gal_search_result *best, gal_error *err);
+                        const gal_search_result *whole, const gal_finalist *known, gal_search_result *best,
+                        gal_error *err);
 
 #endif

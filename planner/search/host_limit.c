@@ -196,29 +196,36 @@ cleanup:
     return code;
 }
 
-/* The fastest of all batches, each searched by itself: a charge of the host's memory is of one step. */
-static gal_code search_jointly(const gal_search_request *request, const gal_host_limits *most, gal_search_result *best,
+/* The fastest of all batches, each searched by itself: a charge of the host's memory is of one step. whole: of all of
+ * them. known: as search_tightly has it. */
+static gal_code search_jointly(const gal_search_request *request, const gal_host_limits *most,
+                               const gal_search_result *whole, const gal_search_result *known, gal_search_result *best,
                                gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_search_result whole = {0}, found = {0};
+    gal_search_result own_whole = {0}, found = {0};
     const gal_u32_list own = {1, {request->model->global_batch_samples}};
     const gal_u32_list *batches = request->batches.count > 0 ? &request->batches : &own;
     for (uint32_t i = 0; i < batches->count; i++) {
         gal_search_request of_batch = *request;
+        const gal_search_result *all = batches->count == 1 ? whole : &own_whole;
+        const bool has_known = known->feasible && known->finalist[0].global_batch_samples == batches->value[i];
         of_batch.batches = (gal_u32_list){1, {batches->value[i]}};
-        GAL_TRY(gal_search(&of_batch, &whole, err));
-        if (!is_within(&whole, most)) {
-            GAL_TRY(gal_host_joint(&of_batch, most, &whole, &found, err));
-            keep_faster(best, &found, most);
-        } else if (whole.feasible) {
-            keep_faster(best, &whole, most);
+        if (all == &own_whole) {
+            GAL_TRY(gal_search(&of_batch, &own_whole, err));
         }
-        gal_search_result_free(&whole);
+        if (!is_within(all, most)) {
+            GAL_TRY(gal_host_joint(&of_batch, most, all, has_known ? &known->finalist[0] : NULL, &found, err));
+            keep_faster(best, &found, most);
+        } else if (own_whole.feasible) {
+            keep_faster(best, &own_whole, most);
+        }
+        gal_search_result_free(&own_whole);
+        own_whole = (gal_search_result){0};
     }
 cleanup:
     gal_search_result_free(&found);
-    gal_search_result_free(&whole);
+    gal_search_result_free(&own_whole);
     return code;
 }
 
@@ -227,13 +234,36 @@ static bool is_uniform(const gal_search_request *request)
     return request->schedule == GAL_SCHEDULE_INTERLEAVED || gal_schedule_splits(request->schedule);
 }
 
-/* request: without limits, which gal_search reads of uniform plans. */
+/* whole: what gal_search gives for the request, beyond the limits; it may become that of one batch. known: its plan, if
+ * it has one, is within the limits, and *out will have none that is slower. *out: zeroed. */
+static gal_code search_tightly(const gal_search_request *request, const gal_host_limits *most, gal_search_result *whole,
+                               const gal_search_result *known, gal_search_result *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const bool uniform = is_uniform(request);
+    GAL_TRY(uniform ? search_uniform(request, most, whole, out, err)
+                    : search_jointly(request, most, whole, known, out, err));
+    const bool claims = out->feasible && !uniform; /* a bound of its own */
+    if (!out->feasible && !uniform) {
+        GAL_TRY(leave_out(request, most, out, err));
+    }
+    if (out->feasible && !claims) {
+        GAL_TRY(gal_search_take_bound(request, whole, out, err));
+        drop_beyond(out, most);
+    }
+cleanup:
+    return code;
+}
+
+/* request: without limits, which gal_search reads of uniform plans. With storage there are more plans than a search can
+ * always try, so the best one without it is looked for first: uniform plans are all tried. */
 static gal_code search_within(const gal_search_request *request, const gal_host_limits *most, gal_search_result *out,
                               gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_search_result whole = {0}, best = {0};
-    const bool uniform = is_uniform(request);
+    const gal_host_limits without = {.host_bytes = most->host_bytes};
+    const gal_search_result none = {0};
+    gal_search_result whole = {0}, known = {0}, best = {0};
     GAL_TRY(gal_search(request, &whole, err));
     if (!request->space.offload || is_within(&whole, most)) {
         drop_beyond(&whole, most);
@@ -241,15 +271,10 @@ static gal_code search_within(const gal_search_request *request, const gal_host_
         whole = (gal_search_result){0};
         goto cleanup;
     }
-    GAL_TRY(uniform ? search_uniform(request, most, &whole, &best, err) : search_jointly(request, most, &best, err));
-    const bool claims = best.feasible && !uniform; /* a bound of its own */
-    if (!best.feasible && !uniform) {
-        GAL_TRY(leave_out(request, most, &best, err));
+    if (most->storage_bytes > 0 && !is_uniform(request)) {
+        GAL_TRY(search_tightly(request, &without, &whole, &none, &known, err));
     }
-    if (best.feasible && !claims) {
-        GAL_TRY(gal_search_take_bound(request, &whole, &best, err));
-        drop_beyond(&best, most);
-    }
+    GAL_TRY(search_tightly(request, most, &whole, &known, &best, err));
     if (!best.feasible) {
         best.beyond_host_bytes = gal_plan_host_bytes(&whole.finalist[0].plan);
     }
@@ -257,6 +282,7 @@ static gal_code search_within(const gal_search_request *request, const gal_host_
     best = (gal_search_result){0};
 cleanup:
     gal_search_result_free(&best);
+    gal_search_result_free(&known);
     gal_search_result_free(&whole);
     return code;
 }

@@ -4,7 +4,8 @@
  * it proves then is a bound of all plans, those within the limit among them. Where its plan takes more of the host's
  * memory than there is, strategies are chosen again under a charge for that, and with them, where there is storage
  * (request->storage_bytes, else the cluster's), what of each block is there (host_joint.h): what is returned is the
- * fastest plan within all limits, or as near to it as its bound says. Where none is found so, parts of the space are
+ * fastest plan within all limits, or as near to it as its bound says. What is found without storage is known to the
+ * search with it, whose plan is never slower. Where none is found so, parts of the space are
  * searched, with less to be offloaded, until the first plan within the limits.
  *
  * Uniform plans (planner/cell/uniform.h), which have no such bound, are all tried, with what of them may be on storage
