@@ -7,13 +7,14 @@ static void print_table(FILE *out, const gal_cell_spec *spec, const gal_space_co
 {
     (void)fprintf(out, "\nstrategies of %u devices, %u samples a microbatch: in the space, legal for the block,\n",
                   spec->device_count / spec->pp_degree, spec->global_batch_samples / spec->microbatch_count);
-    (void)fprintf(out,
-                  "tried (of equal programs one; only attention and FFN run again), not ruled out of a faster plan\n");
-    (void)fprintf(out, "  %-16s blocks    space    legal    tried     open\n", "block");
+    (void)fprintf(out, "tried (of equal programs one; only attention and FFN run again), in the first of those orders\n"
+                       "of axes that are one (all that bounds without conversions look at); and of those tried, not\n"
+                       "ruled out of a faster plan\n");
+    (void)fprintf(out, "  %-16s blocks    space    legal    tried   orders     open\n", "block");
     for (uint32_t i = 0; i < counts->type_count; i++) {
         const gal_space_count *c = &counts->of[i];
-        (void)fprintf(out, "  %-16s %6u %8u %8u %8u %8u\n", gal_block_kind_names[c->kind], c->block_count, c->listed,
-                      c->legal, c->tried, c->open);
+        (void)fprintf(out, "  %-16s %6u %8u %8u %8u %8u %8u\n", gal_block_kind_names[c->kind], c->block_count,
+                      c->listed, c->legal, c->tried, c->first, c->open);
     }
 }
 

@@ -11,7 +11,9 @@ typedef struct gal_space_count {
     uint32_t listed; /* gal_space_strategies: takeaways, and DP outside a 2d grid where 2.5d is that, are applied */
     uint32_t legal;  /* of them: for the block, in plans of the cell's prefetch depth */
     uint32_t tried;  /* of them: of equal programs one; attention and FFN alone run again (gal_cell_is_legal) */
-    uint32_t open;   /* of them: not ruled out of a plan within the memory that is faster (planner/bound/screened.h) */
+    uint32_t first;  /* of them: of orders of axes that are one the first (planner/space/orders.h) */
+    uint32_t
+        open; /* of those tried: not ruled out of a plan within the memory that is faster (planner/bound/screened.h) */
 } gal_space_count;
 
 typedef struct gal_space_counts {
