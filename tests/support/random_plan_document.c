@@ -140,90 +140,117 @@ static void random_prices(uint64_t *seed, gal_plan *plan)
     }
 }
 
-/* Sizes are multiples of 64 = the most devices, so that every strategy is legal. The holders of a token table are to be
- * alike: an encoder-decoder has one strategy. */
+/* Sizes are multiples of 64 = the most devices, so that every strategy is legal. */
+static void draw_model(uint64_t *seed, gal_model *model)
+{
+    *model = gal_random_model(seed);
+    model->layer_count = 1 + gal_random_below(seed, 12);
+    model->head_count = model->hidden = 64;
+    model->kv_head_count = model->family == GAL_FAMILY_LLAMA ? 64 : 0;
+    model->ffn_hidden = model->vocabulary_multiple = 128;
+    model->sequence_length = 64;
+    const bool encodes = model->family == GAL_FAMILY_T5;
+    model->decoder_layer_count = encodes ? 1 + gal_random_below(seed, 12) : 0;
+    model->decoder_sequence_length = encodes ? 128 : 0;
+}
+
+static void draw_cluster(uint64_t *seed, gal_cluster *cluster)
+{
+    *cluster = gal_random_cluster(seed);
+    cluster->level_count = 1;
+    cluster->device_count = cluster->level[0].span_devices = 1u << gal_random_below(seed, 7);
+    memset(&cluster->level[1], 0, sizeof cluster->level - sizeof cluster->level[0]);
+}
+
+/* All that is neither model, cluster nor blocks. */
+static void draw_numbers(uint64_t *seed, gal_plan *p)
+{
+    p->microbatch_count = 1 + gal_random_below(seed, 16);
+    p->global_batch_samples = 64 * (1 + gal_random_below(seed, 4)) * p->microbatch_count;
+    p->pp_degree = 1u << gal_random_below(seed, 3);
+    p->pp_degree = p->pp_degree > p->cluster.device_count ? p->cluster.device_count : p->pp_degree;
+    p->schedule = (gal_schedule)gal_random_below(seed, GAL_SCHEDULE_COUNT);
+    p->prefetch_depth = 1 + gal_random_below(seed, 2);
+    p->communication_ctas = gal_random_below(seed, 1 + GAL_COMMUNICATION_CTAS_MAX);
+    if (gal_random_below(seed, 2) == 0) { /* of weights of 16 bits a part is two blocks at least */
+        p->storage_part_bytes = GAL_STORAGE_BLOCK_BYTES *
+                                (2 + gal_random_below(seed, GAL_STORAGE_PART_BYTES_MAX / GAL_STORAGE_BLOCK_BYTES - 1));
+    }
+    p->fixed_bytes = gal_random_bytes(seed);
+    p->objective_seconds = gal_random_real_or_zero(seed, 1e9);
+    p->simulated_seconds = gal_random_real_or_zero(seed, 1e9);
+    p->simulated_low_seconds = p->simulated_seconds * 0.75;
+    p->simulated_high_seconds = p->simulated_seconds;
+    p->lower_bound_seconds = gal_random_real_or_zero(seed, 1e9);
+    if (gal_random_below(seed, 2) == 0) {
+        (void)snprintf(p->profile_hash, sizeof p->profile_hash, "%016llx", (unsigned long long)gal_random_next(seed));
+    }
+    const uint32_t blocks = gal_model_block_count(&p->model);
+    p->stage_count = p->pp_degree;
+    if (p->schedule == GAL_SCHEDULE_INTERLEAVED && p->pp_degree > 1 && blocks >= 2 * p->pp_degree) {
+        p->chunk_count = 2 + gal_random_below(seed, blocks / p->pp_degree - 1);
+    } else if (p->schedule == GAL_SCHEDULE_INTERLEAVED) {
+        p->schedule = GAL_SCHEDULE_GPIPE;
+    }
+}
+
+/* One that is legal for the plan's model and schedule. */
+static gal_strategy draw_strategy(uint64_t *seed, const gal_plan *p)
+{
+    gal_strategy own = random_strategy(seed, p->cluster.device_count / p->pp_degree);
+    const bool biased = p->model.family == GAL_FAMILY_T5 || p->model.family == GAL_FAMILY_SWIN;
+    const bool causal = p->model.family == GAL_FAMILY_DECODER || p->model.family == GAL_FAMILY_LLAMA;
+    const bool rings = !biased && (causal || !p->model.padding);
+    for (uint32_t a = 0; a < own.axis_count; a++) { /* their attention has no ring, or no zigzag */
+        gal_axis_kind *kind = &own.axis[a].kind;
+        *kind = *kind == GAL_AXIS_ZIGZAG && !causal ? GAL_AXIS_RING : *kind;
+        *kind = !rings && *kind == GAL_AXIS_RING ? GAL_AXIS_ULYSSES : *kind;
+    }
+    own.offload_activations_percent = p->schedule != GAL_SCHEDULE_ZERO_BUBBLE ? own.offload_activations_percent : 0;
+    own.offload_storage_activations_percent =
+        own.offload_activations_percent > 0 ? own.offload_storage_activations_percent : 0;
+    if (biased || own.zero_stage == 3) {
+        const bool shards = gal_strategy_degree(&own, GAL_AXIS_SDP) * gal_strategy_sequence_degree(&own) > 1;
+        own.zero_stage = shards ? own.zero_stage : 0;
+        own.keep_panels = own.keep_weights = own.stepped = false;
+        own.tp_mode = GAL_TP_1D; /* none of their rules for grids; or a rule of the prefetch depth */
+        own.tp_depth = 0;
+    }
+    return own;
+}
+
+/* The holders of a token table are to be alike: an encoder-decoder has one strategy. */
+static void draw_runs(uint64_t *seed, uint32_t block_count, gal_plan_stage *stage, gal_plan *p)
+{
+    stage->first_run = p->run_count;
+    for (uint32_t left = block_count; left > 0; left -= p->run[p->run_count++].block_count) {
+        const uint32_t count = 1 + gal_random_below(seed, left);
+        const gal_strategy own = draw_strategy(seed, p);
+        const bool repeats = p->model.family == GAL_FAMILY_T5 && p->run_count > 0;
+        p->run[p->run_count] = (gal_plan_run){count, repeats ? p->run[0].strategy : own};
+    }
+    stage->run_count = p->run_count - stage->first_run;
+}
+
 gal_plan gal_random_plan_document(uint64_t *seed)
 {
     gal_plan p = {0};
-    p.model = gal_random_model(seed);
-    p.model.layer_count = 1 + gal_random_below(seed, 12);
-    p.model.head_count = p.model.hidden = 64;
-    p.model.kv_head_count = p.model.family == GAL_FAMILY_LLAMA ? 64 : 0;
-    p.model.ffn_hidden = p.model.vocabulary_multiple = 128;
-    p.model.sequence_length = 64;
-    const bool encodes = p.model.family == GAL_FAMILY_T5;
-    p.model.decoder_layer_count = encodes ? 1 + gal_random_below(seed, 12) : 0;
-    p.model.decoder_sequence_length = encodes ? 128 : 0;
-    p.cluster = gal_random_cluster(seed);
-    p.cluster.level_count = 1;
-    p.cluster.device_count = p.cluster.level[0].span_devices = 1u << gal_random_below(seed, 7);
-    memset(&p.cluster.level[1], 0, sizeof p.cluster.level - sizeof p.cluster.level[0]);
-    p.microbatch_count = 1 + gal_random_below(seed, 16);
-    p.global_batch_samples = 64 * (1 + gal_random_below(seed, 4)) * p.microbatch_count;
-    p.pp_degree = 1u << gal_random_below(seed, 3);
-    p.pp_degree = p.pp_degree > p.cluster.device_count ? p.cluster.device_count : p.pp_degree;
-    p.schedule = (gal_schedule)gal_random_below(seed, GAL_SCHEDULE_COUNT);
-    p.prefetch_depth = 1 + gal_random_below(seed, 2);
-    p.communication_ctas = gal_random_below(seed, 1 + GAL_COMMUNICATION_CTAS_MAX);
-    if (gal_random_below(seed, 2) == 0) { /* of weights of 16 bits a part is two blocks at least */
-        p.storage_part_bytes = GAL_STORAGE_BLOCK_BYTES *
-                               (2 + gal_random_below(seed, GAL_STORAGE_PART_BYTES_MAX / GAL_STORAGE_BLOCK_BYTES - 1));
-    }
-    p.fixed_bytes = gal_random_bytes(seed);
-    p.objective_seconds = gal_random_real_or_zero(seed, 1e9);
-    p.simulated_seconds = gal_random_real_or_zero(seed, 1e9);
-    p.simulated_low_seconds = p.simulated_seconds * 0.75;
-    p.simulated_high_seconds = p.simulated_seconds;
-    p.lower_bound_seconds = gal_random_real_or_zero(seed, 1e9);
-    if (gal_random_below(seed, 2) == 0) {
-        (void)snprintf(p.profile_hash, sizeof p.profile_hash, "%016llx", (unsigned long long)gal_random_next(seed));
-    }
-    uint32_t blocks = gal_model_block_count(&p.model);
-    p.stage_count = p.pp_degree;
-    if (p.schedule == GAL_SCHEDULE_INTERLEAVED && p.pp_degree > 1 && blocks >= 2 * p.pp_degree) {
-        p.chunk_count = 2 + gal_random_below(seed, blocks / p.pp_degree - 1);
-    } else if (p.schedule == GAL_SCHEDULE_INTERLEAVED) {
-        p.schedule = GAL_SCHEDULE_GPIPE;
-    }
+    draw_model(seed, &p.model);
+    draw_cluster(seed, &p.cluster);
+    draw_numbers(seed, &p);
     const uint32_t pieces = gal_plan_piece_count(&p);
+    uint32_t left = gal_model_block_count(&p.model);
     p.stage = calloc(pieces, sizeof *p.stage);
-    p.run = calloc(blocks, sizeof *p.run);
+    p.run = calloc(left, sizeof *p.run);
     GAL_ASSERT(p.stage != NULL && p.run != NULL);
-    uint32_t left = blocks;
     for (uint32_t s = 0; s < pieces; s++) {
-        uint32_t after = pieces - s - 1;
-        uint32_t here = after == 0 ? left : 1 + gal_random_below(seed, left - after);
-        p.stage[s] = (gal_plan_stage){.first_run = p.run_count, .predicted_bytes = gal_random_bytes(seed)};
+        const uint32_t after = pieces - s - 1;
+        const uint32_t here = after == 0 ? left : 1 + gal_random_below(seed, left - after);
+        p.stage[s].predicted_bytes = gal_random_bytes(seed);
         p.stage[s].predicted_host_bytes = gal_random_below(seed, 2) == 0 ? 0 : 1 + gal_random_bytes(seed);
         p.stage[s].predicted_storage_bytes = gal_random_below(seed, 2) == 0 ? 0 : 1 + gal_random_bytes(seed);
+        draw_runs(seed, here, &p.stage[s], &p);
         left -= here;
-        while (here > 0) {
-            uint32_t count = 1 + gal_random_below(seed, here);
-            gal_strategy own = random_strategy(seed, p.cluster.device_count / p.pp_degree);
-            const bool biased = p.model.family == GAL_FAMILY_T5 || p.model.family == GAL_FAMILY_SWIN;
-            const bool causal = p.model.family == GAL_FAMILY_DECODER || p.model.family == GAL_FAMILY_LLAMA;
-            const bool rings = !biased && (causal || !p.model.padding);
-            for (uint32_t a = 0; a < own.axis_count; a++) { /* their attention has no ring, or no zigzag */
-                gal_axis_kind *kind = &own.axis[a].kind;
-                *kind = *kind == GAL_AXIS_ZIGZAG && !causal ? GAL_AXIS_RING : *kind;
-                *kind = !rings && *kind == GAL_AXIS_RING ? GAL_AXIS_ULYSSES : *kind;
-            }
-            own.offload_activations_percent =
-                p.schedule != GAL_SCHEDULE_ZERO_BUBBLE ? own.offload_activations_percent : 0;
-            own.offload_storage_activations_percent =
-                own.offload_activations_percent > 0 ? own.offload_storage_activations_percent : 0;
-            if (biased || own.zero_stage == 3) {
-                const bool shards = gal_strategy_degree(&own, GAL_AXIS_SDP) * gal_strategy_sequence_degree(&own) > 1;
-                own.zero_stage = shards ? own.zero_stage : 0;
-                own.keep_panels = own.keep_weights = own.stepped = false;
-                own.tp_mode = GAL_TP_1D; /* none of their rules for grids; or a rule of the prefetch depth */
-                own.tp_depth = 0;
-            }
-            p.run[p.run_count] = (gal_plan_run){count, encodes && p.run_count > 0 ? p.run[0].strategy : own};
-            p.run_count++;
-            here -= count;
-        }
-        p.stage[s].run_count = p.run_count - p.stage[s].first_run;
     }
     for (uint32_t r = 0; r < p.run_count; r++) {
         p.prefetch_depth = p.run[r].strategy.offload_parameters_percent > 0 ? 2 : p.prefetch_depth;
