@@ -214,7 +214,8 @@ typedef struct gal_certificate {
     uint64_t memory_bytes;   /* per device, with the profile's fixed bytes; less what a risk keeps free */
     gal_space space;
     gal_u32_list microbatch_counts, pp_degrees;
-    double searched_bound_seconds; /* what the search closed beyond lower_bound_seconds, by means that nobody repeats;
+    double searched_bound_seconds; /* what the search closed beyond lower_bound_seconds, by means that nobody repeats,
+                                    * with storage of plans whose ring fits at its most (planner/search/host_joint.h);
                                     * 0: nothing */
     gal_host_charge host;
 } gal_certificate;
