@@ -80,7 +80,6 @@ void gal_chain_read(const gal_alone_ends *ends, uint32_t block_count, gal_chain_
     for (uint32_t i = 0; i < block_count; i++) {
         out->forward_end[i] = ends->block_seconds[FORWARD_1][i] - call[BACKWARD_0];
         out->backward_end[i] = ends->block_seconds[BACKWARD_0][i] - call[FORWARD_0];
-        out->sync_end[i] = ends->block_seconds[SYNC][i] - call[FORWARD_1];
     }
 }
 

@@ -31,13 +31,12 @@ typedef struct gal_chain_times {
     double sync_seconds;                      /* backward with sync on all streams, less backward_seconds */
     double left_seconds;                      /* what reductions still take where that backward's compute ends */
     double late_seconds;                      /* by what, for that, compute of backward with sync ends later */
-    /* [block]: ends since the beginning of the call; sync's on all streams */
-    double forward_end[GAL_CHAIN_MAX], backward_end[GAL_CHAIN_MAX], sync_end[GAL_CHAIN_MAX];
-    double own_forward_seconds, own_backward_seconds;       /* of one of the blocks: of its kernels alone */
-    double stored_forward_seconds, stored_backward_seconds; /* likewise of its transfers to and from a file */
-    double link_seconds[GAL_LINK_LEVELS_MAX];               /* likewise of its collectives, of the two together */
-    double update_seconds;                                  /* of that block */
-    double shared_update_seconds[GAL_SHARED_COUNT];         /* of them: what is of each shared tensor */
+    double forward_end[GAL_CHAIN_MAX], backward_end[GAL_CHAIN_MAX]; /* [block]: ends since the beginning of the call */
+    double own_forward_seconds, own_backward_seconds;               /* of one of the blocks: of its kernels alone */
+    double stored_forward_seconds, stored_backward_seconds;         /* likewise of its transfers to and from a file */
+    double link_seconds[GAL_LINK_LEVELS_MAX];       /* likewise of its collectives, of the two together */
+    double update_seconds;                          /* of that block */
+    double shared_update_seconds[GAL_SHARED_COUNT]; /* of them: what is of each shared tensor */
 } gal_chain_times;
 
 /* All but what is of the update, from the ends of the calls. */

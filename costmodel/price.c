@@ -135,13 +135,14 @@ static gal_code find_axes(gal_price_cache *cache, const gal_price_query *query, 
 /* ---- from the times of a chain ---- */
 
 /* Blocks until times repeat: two, but three under ZeRO-2, whose scatters are still gaining on compute in the second,
- * where a third one takes the first one's turn of what goes to the host, and where two sub-batches take turns over the
- * borders of blocks. */
+ * under ZeRO-3, where gathers and scatters of the first two still meet, where a third one takes the first one's turn of
+ * what goes to the host, and where two sub-batches take turns over the borders of blocks. */
 static uint32_t steady_count(const gal_strategy *strategy)
 {
-    const bool late = strategy->zero_stage == 2 || strategy->overlap >= GAL_OVERLAP_IN_PASS;
-    const bool whole = strategy->zero_stage == 2 && strategy->shard_unit != GAL_SHARD_MATRIX; /* both buckets full */
-    return whole ? 4 : late || strategy->offload_activations_percent > 0 ? 3 : 2;
+    const bool by_matrix = strategy->shard_unit == GAL_SHARD_MATRIX;
+    const bool late = strategy->zero_stage == 2 || (strategy->zero_stage == 3 && by_matrix) ||
+                      strategy->overlap >= GAL_OVERLAP_IN_PASS || strategy->offload_activations_percent > 0;
+    return strategy->zero_stage == 2 && !by_matrix ? 4 /* both buckets full */ : late ? 3 : 2;
 }
 
 static uint32_t stages_of(const gal_price_cache *cache, const gal_price_query *query)
@@ -155,21 +156,28 @@ static double forward_of_stage(const gal_price_cache *cache, const gal_price_que
     return block_seconds * gal_model_block_count(cache->model) / stages_of(cache, query);
 }
 
+/* What sync adds to a chain. */
+static double added_by_sync(const gal_chain_times *t)
+{
+    return t->sync_seconds - t->late_seconds;
+}
+
 /* One more of them, where the first one holds what they share: by the ends of block `steady` and the one behind it in
  * backward, of the last two in forward. Where two sub-batches take turns a block ends when the first one is in the next
- * block already: so of the blocks before those. */
-static void read_steady(const gal_chain_times *t, uint32_t count, const gal_price_cache *cache,
-                        const gal_price_query *query, gal_block_price *out)
+ * block already: so of the blocks before those. What sync adds is by a chain that has one block less: in a chain the
+ * last reduction runs alone, those before it beside compute, which slow each other. */
+static void read_steady(const gal_chain_times *t, const gal_chain_times *shorter, uint32_t count,
+                        const gal_price_cache *cache, const gal_price_query *query, gal_block_price *out)
 {
     const gal_strategy *strategy = query->strategy;
     const uint32_t next = strategy->overlap >= GAL_OVERLAP_IN_PASS ? 1 : 0;
     const uint32_t last = count - 1 - next, steady = count - steady_count(strategy) + next;
     out->forward_seconds = t->forward_end[last] - t->forward_end[last - 1];
     out->backward_seconds = t->backward_end[steady] - t->backward_end[steady + 1];
-    out->sync_seconds = t->sync_end[steady] - t->sync_end[steady + 1] - out->backward_seconds;
+    out->sync_seconds = added_by_sync(t) - added_by_sync(shorter);
     out->enter_seconds = t->forward_seconds - count * out->forward_seconds;
     out->leave_seconds = t->backward_seconds - count * out->backward_seconds;
-    out->tail_seconds = t->sync_seconds - count * out->sync_seconds - t->late_seconds;
+    out->tail_seconds = added_by_sync(t) - count * out->sync_seconds;
     out->wait_seconds = fmin(fmax(-out->leave_seconds, 0.0),
                              fmax(t->left_seconds - forward_of_stage(cache, query, out->forward_seconds), 0.0));
     out->leave_seconds += out->wait_seconds;
@@ -193,8 +201,7 @@ static void read_end(const gal_block_price *beside, bool head, const gal_chain_t
     out->backward_seconds =
         fmax(t->own_backward_seconds, t->backward_seconds - 2 * beside->backward_seconds -
                                           (head ? 0.0 : beside->leave_seconds - beside->wait_seconds));
-    out->sync_seconds =
-        t->sync_seconds - t->late_seconds - 2 * beside->sync_seconds - (head ? beside->tail_seconds : 0.0);
+    out->sync_seconds = added_by_sync(t) - 2 * beside->sync_seconds - (head ? beside->tail_seconds : 0.0);
 }
 
 /* A bridge or a merge, behind two blocks, whose turns are theirs. */
@@ -307,6 +314,24 @@ static uint32_t line_up(const gal_price_cache *cache, const gal_price_query *que
     return place;
 }
 
+/* The chain with one block less, if sync adds anything. */
+static gal_code measure_shorter(gal_price_cache *cache, const gal_lone_chain *chain, const gal_axis_levels *levels,
+                                const gal_chain_times *t, gal_chain_times *out, gal_error *err)
+{
+    gal_lone_chain shorter = *chain;
+    gal_structure *structure = NULL;
+    *out = *t;
+    if (added_by_sync(t) == 0.0) {
+        return GAL_OK;
+    }
+    shorter.block_count--;
+    const gal_code code = gal_structures_chain(cache->structures, &shorter, &structure, err);
+    if (code == GAL_OK) {
+        gal_structures_measure(structure, &shorter, cache->durations, levels, 0, out);
+    }
+    return code;
+}
+
 static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query, const parts *of,
                            const gal_axis_levels *levels, gal_block_price *out, gal_error *err)
 {
@@ -329,7 +354,9 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
     if (gained) {
         GAL_TRY(read_gain(cache, query, of, &t, out, err));
     } else {
-        read_steady(&t, chain.block_count, cache, query, out);
+        gal_chain_times shorter;
+        GAL_TRY(measure_shorter(cache, &chain, levels, &t, &shorter, err));
+        read_steady(&t, &shorter, chain.block_count, cache, query, out);
         read_links(&t, NULL, out);
     }
     /* Values on their way to a file wait in a ring and in front of it for some blocks, which is longer than the chain:

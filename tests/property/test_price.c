@@ -50,10 +50,36 @@ static void give_units(gal_plan *plan, gal_shard_unit unit)
     }
 }
 
-/* ZeRO-2 and 3 apart, too, where a plan has but one of them. */
-static void check_units(const char *name, gal_family family, bool mixed, bool sharded, gal_shard_unit unit,
-                        double median_bound, double worst_bound)
+/* One stage of many blocks, one or two microbatches, slow links: reductions last longer than backward. */
+static void make_lagging(uint64_t *state, gal_plan *plan)
 {
+    static const double inner[] = {50e9, 25e9, 12.5e9};
+    gal_cluster *cluster = &plan->cluster;
+    const uint32_t devices = cluster->device_count / plan->pp_degree;
+    plan->pp_degree = plan->stage_count = 1;
+    plan->microbatch_count = 1 + gal_random_below(state, 2);
+    plan->model.layer_count = 12 + gal_random_below(state, 13);
+    plan->global_batch_samples = plan->microbatch_count * devices * (1 + gal_random_below(state, 2));
+    plan->model.global_batch_samples = plan->global_batch_samples;
+    cluster->device_count = devices;
+    cluster->level_count = devices > 8 ? 2 : 1;
+    cluster->level[0].span_devices = devices > 8 ? 8 : devices;
+    cluster->level[0].bytes_per_second = inner[gal_random_below(state, 3)];
+    cluster->level[1].span_devices = devices;
+    cluster->level[1].bytes_per_second = 10e9;
+}
+
+typedef struct group {
+    const char *name;
+    gal_family family;
+    bool mixed, sharded, lagging;
+    gal_shard_unit unit;
+} group;
+
+/* ZeRO-2 and 3 apart, too, where a plan has but one of them. */
+static void check(const group *g, double median_bound, double worst_bound)
+{
+    const bool mixed = g->mixed, sharded = g->sharded;
     uint64_t state = 0;
     static gal_priced_errors all, apart[4];
     all = (gal_priced_errors){.count = 0};
@@ -63,9 +89,12 @@ static void check_units(const char *name, gal_family family, bool mixed, bool sh
         gal_plan plan;
         gal_error err = {0};
         gal_priced_describe(&state, &plan);
-        gal_priced_turn_to(family, &plan.model);
+        if (g->lagging) {
+            make_lagging(&state, &plan);
+        }
+        gal_priced_turn_to(g->family, &plan.model);
         gal_priced_fill(&state, &plan, mixed, sharded);
-        give_units(&plan, unit);
+        give_units(&plan, g->unit);
         if (gal_plan_check(&plan, "", &err) != GAL_OK) {
             fail_msg("%s", err.text);
         }
@@ -81,10 +110,10 @@ static void check_units(const char *name, gal_family family, bool mixed, bool sh
         gal_priced_add(&apart[plan.run[0].strategy.zero_stage], fabs(signed_error));
         gal_plan_free(&plan);
     }
-    gal_priced_check(name, &all, median_bound, worst_bound);
+    gal_priced_check(g->name, &all, median_bound, worst_bound);
     for (uint32_t stage = 2; stage <= 3 && sharded && !mixed; stage++) {
         char of_stage[96];
-        (void)snprintf(of_stage, sizeof of_stage, "%s, those of ZeRO-%u", name, stage);
+        (void)snprintf(of_stage, sizeof of_stage, "%s, those of ZeRO-%u", g->name, stage);
         gal_priced_check(of_stage, &apart[stage], median_bound, worst_bound);
     }
 }
@@ -103,12 +132,14 @@ static double unequal_worst(void)
 {
     return seed_count() > 1 ? 0.12 : 0.10;
 }
+static const double mixed_lagging_worst = 0.25;
 static const double mixed_unequal_worst = 0.11; /* of 1,200 1, by such a gather */
 
 static void check_group(const char *name, gal_family family, bool mixed, bool sharded, double median_bound,
                         double worst_bound)
 {
-    check_units(name, family, mixed, sharded, GAL_SHARD_MATRIX, median_bound, worst_bound);
+    const group g = {.name = name, .family = family, .mixed = mixed, .sharded = sharded, .unit = GAL_SHARD_MATRIX};
+    check(&g, median_bound, worst_bound);
 }
 
 static void homogeneous_plans(void **unused)
@@ -138,8 +169,33 @@ static void sharded_mixed_plans(void **unused)
 static void other_units(void **unused)
 {
     (void)unused;
-    check_units("ZeRO-2 and 3, buckets", GAL_FAMILY_DECODER, false, true, GAL_SHARD_BUCKET, 0.03, 0.10);
-    check_units("ZeRO-2 and 3, chunks", GAL_FAMILY_DECODER, false, true, GAL_SHARD_CHUNK, 0.03, 0.10);
+    const group buckets = {"ZeRO-2 and 3, buckets", GAL_FAMILY_DECODER, false, true, false, GAL_SHARD_BUCKET};
+    const group chunks = {"ZeRO-2 and 3, chunks", GAL_FAMILY_DECODER, false, true, false, GAL_SHARD_CHUNK};
+    check(&buckets, 0.03, 0.10);
+    check(&chunks, 0.03, 0.10);
+}
+
+static void lagging_reductions(void **unused)
+{
+    (void)unused;
+    static const struct {
+        group group;
+        double worst;
+    } cases[] = {
+        {{"one stage, slow links", GAL_FAMILY_DECODER, false, false, true, GAL_SHARD_MATRIX}, 0.10},
+        {{"one stage, slow links, mixed", GAL_FAMILY_DECODER, true, false, true, GAL_SHARD_MATRIX},
+         mixed_lagging_worst},
+        {{"one stage, slow links, ZeRO-2 and 3", GAL_FAMILY_DECODER, false, true, true, GAL_SHARD_MATRIX}, 0.10},
+        {{"one stage, slow links, ZeRO-2 and 3, mixed", GAL_FAMILY_DECODER, true, true, true, GAL_SHARD_MATRIX},
+         mixed_lagging_worst},
+        {{"one stage, slow links, BERT, ZeRO-2 and 3", GAL_FAMILY_BERT, false, true, true, GAL_SHARD_MATRIX}, 0.10},
+        {{"one stage, slow links, encoder-decoders, ZeRO-2 and 3", GAL_FAMILY_T5, false, true, true, GAL_SHARD_MATRIX},
+         0.10},
+        {{"one stage, slow links, Swin", GAL_FAMILY_SWIN, false, false, true, GAL_SHARD_MATRIX}, 0.10},
+    };
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        check(&cases[i].group, 0.03, cases[i].worst);
+    }
 }
 
 static void encoder_decoders(void **unused)
@@ -375,6 +431,7 @@ int main(void)
         cmocka_unit_test(sharded_plans),
         cmocka_unit_test(sharded_mixed_plans),
         cmocka_unit_test(other_units),
+        cmocka_unit_test(lagging_reductions),
         cmocka_unit_test(encoder_decoders),
         cmocka_unit_test(swins),
     };

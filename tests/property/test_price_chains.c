@@ -66,22 +66,26 @@ static double stage_blocks(const bed *b, const gal_price_query *query)
     return 1.0 * gal_model_block_count(&b->model) * query->device_count / b->cluster.device_count;
 }
 
-/* Two of them, three under ZeRO-2; one more where the first holds a tensor for all. */
+/* Two of them, three under ZeRO-2 and 3; one more where the first holds a tensor for all. What sync adds is by one less
+ * as well. */
 static gal_code inner_price(const bed *b, const gal_price_query *query, const gal_block_shape *shape,
                             gal_block_price *out)
 {
-    gal_chain_times t;
+    gal_chain_times t, shorter;
+    gal_block_price unused;
     const uint32_t type[GAL_CHAIN_MAX] = {query->type, query->type, query->type, query->type};
     const uint32_t steady = shape->shared != 0 ? 1 : 0;
-    const uint32_t count = (query->strategy->zero_stage == 2 ? 3 : 2) + steady;
-    const gal_code code = run(b, query, type, count, 0, &t, out);
+    const uint32_t count = (query->strategy->zero_stage >= 2 ? 3 : 2) + steady;
+    gal_code code = run(b, query, type, count, 0, &t, out);
+    code = code == GAL_OK ? run(b, query, type, count - 1, 0, &shorter, &unused) : code;
     if (code == GAL_OK) {
         out->forward_seconds = t.forward_end[count - 1] - t.forward_end[count - 2];
         out->backward_seconds = t.backward_end[steady] - t.backward_end[steady + 1];
-        out->sync_seconds = t.sync_end[steady] - t.sync_end[steady + 1] - out->backward_seconds;
+        const double added = t.sync_seconds - t.late_seconds;
+        out->sync_seconds = added == 0.0 ? 0.0 : added - (shorter.sync_seconds - shorter.late_seconds);
         out->enter_seconds = t.forward_seconds - count * out->forward_seconds;
         out->leave_seconds = t.backward_seconds - count * out->backward_seconds;
-        out->tail_seconds = t.sync_seconds - count * out->sync_seconds - t.late_seconds;
+        out->tail_seconds = t.sync_seconds - t.late_seconds - count * out->sync_seconds;
         out->wait_seconds = fmax(t.left_seconds - out->forward_seconds * stage_blocks(b, query), 0.0);
         out->wait_seconds = fmin(out->wait_seconds, fmax(-out->leave_seconds, 0.0));
         out->leave_seconds += out->wait_seconds;
