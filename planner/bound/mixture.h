@@ -27,13 +27,9 @@ typedef struct gal_mix_item {
     uint32_t strategy; /* the caller's number */
 } gal_mix_item;
 
-/* Leaves in a menu, in place, what no other item of its class beats in all its numbers at once; of equals the first
- * strategy. Items of a class follow each other. Returns how many. */
-uint32_t gal_mix_prune(gal_mix_item *item, uint32_t count);
-
 typedef struct gal_mix_menu {
-    uint32_t count; /* 0: blocks of the type are not to be had */
-    const gal_mix_item *item;
+    uint32_t count;           /* 0: blocks of the type are not to be had */
+    const gal_mix_item *item; /* those of a class follow each other, the quickest first */
 } gal_mix_menu;
 
 /* Of a pair's rows between two classes: what it adds to forward, to backward and to the tail, none negative. */

@@ -226,11 +226,10 @@ static gal_mix_conversion price_conversion(void *context, uint32_t pair, uint32_
 static double rounds_of(const gal_stage_tables *t, uint32_t stage, gal_stage_table table)
 {
     const gal_cell_spec *spec = &t->s->spec;
-    const gal_round_counts rounds = gal_round_counts_of(spec->schedule, spec->pp_degree, spec->microbatch_count);
     return spec->pp_degree == 1 || table == GAL_TABLE_STEP ? spec->microbatch_count
            : table == GAL_TABLE_ROUND                      ? 1.0
-           : table == GAL_TABLE_BOTH ? gal_rounds_of_stage(&rounds, stage) + rounds.slowest / spec->pp_degree
-                                     : gal_rounds_of_stage(&rounds, stage);
+           : table == GAL_TABLE_BOTH ? gal_rounds_of_stage(&t->rounds, stage) + t->rounds.slowest / spec->pp_degree
+                                     : gal_rounds_of_stage(&t->rounds, stage);
 }
 
 /* In a stage; backward hides later tails. */
@@ -242,13 +241,20 @@ static gal_mix_rates rates_of(const gal_stage_tables *t, uint32_t stage, gal_sta
                 : (gal_mix_rates){rounds, rounds, 0.0};
 }
 
-/* Menus of these tables. */
-static void forget_menus(gal_stage_tables *t, uint32_t first, uint32_t end)
+static gal_mix_menu *known_of(const gal_stage_tables *t, uint32_t stage, gal_stage_table table)
 {
-    const size_t of_table = (size_t)t->s->spec.pp_degree * t->s->types->type_count;
-    for (size_t i = first * of_table; i < end * of_table; i++) {
-        free((void *)t->known[i].item);
-        t->known[i] = (gal_mix_menu){0};
+    return &t->known[((size_t)table * t->s->spec.pp_degree + stage) * t->s->types->type_count];
+}
+
+/* Menus of the stage in this table and those behind it. */
+static void forget_menus(gal_stage_tables *t, uint32_t stage, gal_stage_table first)
+{
+    for (gal_stage_table table = first; table < GAL_TABLE_COUNT; table++) {
+        gal_mix_menu *known = known_of(t, stage, table);
+        for (uint32_t type = 0; type < t->s->types->type_count; type++) {
+            free((void *)known[type].item);
+            known[type] = (gal_mix_menu){0};
+        }
     }
 }
 
@@ -256,12 +262,15 @@ void gal_stage_tables_weigh(gal_stage_tables *t, const double *exposed, const do
 {
     double behind = 0.0;
     for (uint32_t p = t->s->spec.pp_degree; p-- > 0;) {
-        t->exposed[p] = exposed[p];
-        t->update[p] = update[p];
-        t->drained[p] = behind;
+        if (t->exposed[p] != exposed[p] || t->update[p] != update[p] || t->drained[p] != behind) {
+            t->exposed[p] = exposed[p];
+            t->update[p] = update[p];
+            t->drained[p] = behind;
+            t->weighed[p]++;
+            forget_menus(t, p, t->s->spec.pp_degree > 1 ? GAL_TABLE_ADDED : GAL_TABLE_ROUND); /* none are in rounds */
+        }
         behind += exposed[p];
     }
-    forget_menus(t, t->s->spec.pp_degree > 1 ? GAL_TABLE_ROUND + 1 : 0, GAL_TABLE_COUNT); /* no weights are in those */
 }
 
 static void forget_conversions(gal_stage_tables *t)
@@ -287,61 +296,61 @@ double gal_stage_tables_seconds(const gal_stage_tables *t, const gal_screened_it
 }
 
 /* The embedding where the head holds the table too, else the other holder on a stage of its own. */
-double gal_stage_tables_reduction(const gal_stage_tables *t, uint32_t type, uint32_t strategy, uint32_t stage)
+static bool pays_reduction(const gal_stage_tables *t, uint32_t type, uint32_t stage)
 {
     const gal_block_types *types = t->s->types;
     const bool embedding = type == types->type_of[0];
     const bool with_head = gal_holds_table(types, types->type_of[types->block_count - 1]);
-    const bool pays = gal_holds_table(types, type) && embedding == with_head && (embedding || stage > 0);
-    return pays ? t->table_seconds[strategy] : 0.0;
+    return gal_holds_table(types, type) && embedding == with_head && (embedding || stage > 0);
 }
 
-/* One way to the next stage; neighbours in a menu mostly send alike. */
-static double sent_seconds(gal_stage_tables *t, const gal_screened_item *item, uint32_t stage, uint64_t bytes)
+double gal_stage_tables_reduction(const gal_stage_tables *t, uint32_t type, uint32_t strategy, uint32_t stage)
+{
+    return pays_reduction(t, type, stage) ? t->table_seconds[strategy] : 0.0;
+}
+
+/* What each size that is sent takes from the stage to the next; true: not what it does from the one before. */
+static bool find_transfers(gal_stage_tables *t, uint32_t stage)
 {
     const gal_cell_spec *spec = &t->s->spec;
-    if (t->sent_bytes != bytes || t->sent_stage != stage) {
-        t->sent_bytes = bytes;
-        t->sent_stage = stage;
-        t->sent = bytes == 0 ? (gal_price_transfer){0}
-                             : gal_price_transfer_of(spec->durations, spec->device_count / spec->pp_degree, stage,
-                                                     spec->pp_degree, bytes);
+    bool changed = false;
+    for (uint32_t i = 1; i < t->size_count && stage != t->sent_stage; i++) {
+        const gal_price_transfer own = gal_price_transfer_of(spec->durations, spec->device_count / spec->pp_degree,
+                                                             stage, spec->pp_degree, t->size[i]);
+        changed = changed || own.seconds != t->transfer[i].seconds || own.level != t->transfer[i].level;
+        t->transfer[i] = own;
     }
-    return gal_price_transfer_behind(spec->durations, &t->sent, item->link_share);
+    t->sent_stage = stage;
+    return changed;
 }
 
 /* To the next stage: the rows, and the carried tensor beside them. */
-static double transfer_seconds(gal_stage_tables *t, const gal_screened_item *item, uint32_t type, uint32_t strategy,
-                               uint32_t stage)
+static void send_items(gal_stage_tables *t, uint32_t type)
 {
-    const gal_cell_spec *spec = &t->s->spec;
-    const gal_flow carried = t->s->types->shape[type].carried_out;
-    const double rows = sent_seconds(t, item, stage, item->boundary_bytes);
-    return carried.positions == 0
-               ? rows
-               : rows +
-                     sent_seconds(t, item, stage,
-                                  gal_price_rows_bytes(spec->model, &t->s->strategy[strategy],
-                                                       spec->global_batch_samples / spec->microbatch_count, carried));
+    const gal_stage_items *items = &t->items[type];
+    const gal_durations *durations = t->s->spec.durations;
+    for (uint32_t i = 0; i < items->count; i++) {
+        const double *share = t->s->item[(size_t)type * t->s->strategy_count + items->strategy[i]].link_share;
+        items->number[GAL_ITEM_TRANSFER][i] =
+            gal_price_transfer_behind(durations, &t->transfer[items->sent[i]], share) +
+            gal_price_transfer_behind(durations, &t->transfer[items->carried[i]], share);
+    }
 }
 
 /* A stage's transfer is part of every round, and on the way back of the step. */
-static gal_mix_item item_of(gal_stage_tables *t, const gal_screened_item *item, uint32_t type, uint32_t strategy,
-                            uint32_t stage, gal_stage_table table)
+static gal_item_weights weights_of(const gal_stage_tables *t, uint32_t stage, uint32_t type, gal_stage_table table)
 {
-    const bool last = stage + 1 == t->s->spec.pp_degree;
     const gal_mix_rates rates = rates_of(t, stage, table);
-    const double sent = rates.forward + (table == GAL_TABLE_ROUND ? 0.0 : 1.0);
-    const double once = table == GAL_TABLE_ROUND ? 0.0 : gal_stage_tables_reduction(t, type, strategy, stage);
-    return (gal_mix_item){
-        .seconds = gal_stage_tables_seconds(t, item, stage, table) + once,
-        .bytes = item->bytes + gal_screen_in_flight(&t->s->spec, stage) * item->saved_bytes,
-        .turn_bytes = item->turn_bytes,
-        .first_seconds = stage > 0 ? rates.forward * item->enter_seconds + rates.tail * item->enter_tail_seconds : 0.0,
-        .last_seconds =
-            last ? 0.0 : rates.backward * item->leave_seconds + sent * transfer_seconds(t, item, type, strategy, stage),
-        .class = t->class[strategy],
-        .strategy = strategy};
+    const bool once = table != GAL_TABLE_ROUND || t->s->spec.pp_degree == 1;
+    return (gal_item_weights){.rates = rates,
+                              .update = once ? t->update[stage] : 0.0,
+                              .in_flight = gal_screen_in_flight(&t->s->spec, stage),
+                              .sent = rates.forward + (table == GAL_TABLE_ROUND ? 0.0 : 1.0),
+                              .enters = stage > 0,
+                              .leaves = stage + 1 < t->s->spec.pp_degree,
+                              .more =
+                                  table != GAL_TABLE_ROUND && pays_reduction(t, type, stage) ? t->table_seconds : NULL,
+                              .order = table == GAL_TABLE_ROUND ? 0 : 1};
 }
 
 /* Whether a holder of the token table may have the strategy. */
@@ -350,41 +359,37 @@ static bool may_keep(const gal_stage_tables *t, const bool *allowed, uint32_t st
     return t->ways.of[strategy] != GAL_NO_WAY && allowed[t->ways.of[strategy]];
 }
 
-static gal_mix_menu list_menu(gal_stage_tables *t, uint32_t stage, uint32_t type, gal_stage_table table,
-                              const bool *allowed)
+/* Returns how many items it has, which may then be written. */
+static uint32_t list_menu(gal_stage_tables *t, uint32_t stage, uint32_t type, gal_stage_table table,
+                          const bool *allowed)
 {
-    const gal_screened *s = t->s;
-    gal_mix_item *own = t->item + (size_t)type * s->strategy_count;
-    uint32_t count = 0;
-    for (uint32_t k = 0; k < t->kept_count[type] && gal_stage_tables_may_hold(s, stage, type); k++) {
-        const uint32_t i = t->kept[(size_t)type * t->listed_count + k];
-        if (allowed == NULL || may_keep(t, allowed, i)) {
-            own[count++] = item_of(t, &s->item[(size_t)type * s->strategy_count + i], type, i, stage, table);
-        }
+    gal_stage_items *items = &t->items[type];
+    gal_item_weights weights = weights_of(t, stage, type, table);
+    if (!gal_stage_tables_may_hold(t->s, stage, type)) {
+        return 0;
     }
-    return (gal_mix_menu){gal_mix_prune(own, count), own};
+    for (uint32_t i = 0; i < items->count && allowed != NULL; i++) {
+        t->may_take[i] = may_keep(t, allowed, items->strategy[i]);
+        weights.may_take = t->may_take;
+    }
+    return gal_stage_items_list(items, &weights, &t->room);
 }
 
 /* What was listed before stays known: ties, and looks at other stages, change nothing of it. */
 static void fill_menu(gal_stage_tables *t, uint32_t stage, uint32_t type, gal_stage_table table, const bool *allowed)
 {
-    const size_t stages = t->s->spec.pp_degree;
-    gal_mix_menu *known = &t->known[(table * stages + stage) * t->s->types->type_count + type];
-    if (allowed != NULL && gal_holds_table(t->s->types, type)) {
-        t->menu[type] = list_menu(t, stage, type, table, allowed);
+    gal_mix_menu *known = known_of(t, stage, table) + type;
+    const bool *own_ways = gal_holds_table(t->s->types, type) ? allowed : NULL;
+    if (own_ways == NULL && known->item != NULL) {
+        t->menu[type] = *known;
         return;
     }
-    if (known->item == NULL) {
-        const gal_mix_menu own = list_menu(t, stage, type, table, NULL);
-        gal_mix_item *kept = malloc((own.count + 1) * sizeof *kept);
-        if (kept == NULL) { /* to be listed anew */
-            t->menu[type] = own;
-            return;
-        }
-        memcpy(kept, own.item, own.count * sizeof *kept);
-        *known = (gal_mix_menu){own.count, kept};
-    }
-    t->menu[type] = *known;
+    const uint32_t count = list_menu(t, stage, type, table, own_ways);
+    gal_mix_item *kept = own_ways == NULL ? malloc((count + 1) * sizeof *kept) : NULL;
+    gal_mix_item *own = kept == NULL ? t->item + (size_t)type * t->s->strategy_count : kept; /* to be listed anew */
+    gal_stage_items_write(&t->items[type], &t->room, count, own);
+    t->menu[type] = (gal_mix_menu){count, own};
+    *known = kept == NULL ? *known : t->menu[type];
 }
 
 /* What the ends of a stage of several blocks take for rows that come and go, and for the gradient that its blocks hand
@@ -416,6 +421,11 @@ gal_mix_stage gal_stage_tables_fill(gal_stage_tables *t, uint32_t stage, gal_sta
     }
     t->place = place;
     t->stage = stage;
+    if (stage + 1 < t->s->spec.pp_degree && find_transfers(t, stage)) {
+        for (uint32_t type = 0; type < types->type_count; type++) {
+            send_items(t, type);
+        }
+    }
     for (uint32_t type = 0; type < types->type_count; type++) {
         fill_menu(t, stage, type, table, allowed);
     }
@@ -501,6 +511,69 @@ static void price_reductions(gal_stage_tables *t)
     }
 }
 
+/* The number of a size that is sent; there is room. */
+static uint32_t number_size(gal_stage_tables *t, uint64_t bytes)
+{
+    uint32_t i = 0;
+    while (i < t->size_count && t->size[i] != bytes) {
+        i++;
+    }
+    if (i == t->size_count) {
+        t->size[t->size_count++] = bytes;
+    }
+    return i;
+}
+
+/* What the items of a type send to a next stage. */
+static void size_items(gal_stage_tables *t, uint32_t type)
+{
+    const gal_cell_spec *spec = &t->s->spec;
+    const gal_flow carried = t->s->types->shape[type].carried_out;
+    gal_stage_items *items = &t->items[type];
+    for (uint32_t i = 0; i < items->count; i++) {
+        const uint32_t strategy = items->strategy[i];
+        const gal_screened_item *own = &t->s->item[(size_t)type * t->s->strategy_count + strategy];
+        const uint64_t bytes = carried.positions == 0
+                                   ? 0
+                                   : gal_price_rows_bytes(spec->model, &t->s->strategy[strategy],
+                                                          spec->global_batch_samples / spec->microbatch_count, carried);
+        items->sent[i] = number_size(t, own->boundary_bytes);
+        items->carried[i] = number_size(t, bytes);
+    }
+}
+
+/* Of what is kept. */
+static gal_code create_items(gal_stage_tables *t)
+{
+    gal_code code = GAL_OK;
+    const uint32_t types = t->s->types->type_count;
+    uint32_t most = 0;
+    uint32_t all = 0;
+    for (uint32_t type = 0; type < types; type++) {
+        GAL_TRY(gal_stage_items_create(&t->s->item[(size_t)type * t->s->strategy_count], t->class,
+                                       t->kept + (size_t)type * t->listed_count, t->kept_count[type], &t->items[type],
+                                       t->err));
+        most = t->kept_count[type] > most ? t->kept_count[type] : most;
+        all += t->kept_count[type];
+    }
+    GAL_TRY(gal_item_room_create(most, &t->room, t->err));
+    t->may_take = malloc(((size_t)most + 1) * sizeof *t->may_take);
+    t->size = malloc((2 * (size_t)all + 1) * sizeof *t->size);
+    if (t->may_take == NULL || t->size == NULL) {
+        GAL_TRY(no_memory(t->err));
+    }
+    (void)number_size(t, 0);
+    for (uint32_t type = 0; type < types && t->s->spec.pp_degree > 1; type++) {
+        size_items(t, type);
+    }
+    t->transfer = calloc(t->size_count, sizeof *t->transfer);
+    if (t->transfer == NULL) {
+        GAL_TRY(no_memory(t->err));
+    }
+cleanup:
+    return code;
+}
+
 gal_code gal_stage_tables_create(const gal_screened *screened, bool one_class, gal_stage_tables *out, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -508,15 +581,19 @@ gal_code gal_stage_tables_create(const gal_screened *screened, bool one_class, g
     const size_t pairs = screened->types->pair_count;
     gal_stage_tables t = {.s = screened,
                           .err = err,
+                          .sent_stage = UINT32_MAX,
                           .class = calloc(3 * (size_t)screened->strategy_count + 1, sizeof *t.class),
                           .item = malloc((types * screened->strategy_count + 1) * sizeof *t.item),
                           .menu = calloc(types, sizeof *t.menu),
                           .known = calloc(GAL_TABLE_COUNT * (size_t)screened->spec.pp_degree * types, sizeof *t.known),
                           .kept_count = calloc(types, sizeof *t.kept_count),
+                          .items = calloc(types, sizeof *t.items),
+                          .rounds = gal_round_counts_of(screened->spec.schedule, screened->spec.pp_degree,
+                                                        screened->spec.microbatch_count),
                           .pair_counts = calloc(pairs + 1, sizeof *t.pair_counts),
                           .table_seconds = calloc((size_t)screened->strategy_count + 1, sizeof *t.table_seconds)};
     if (t.class == NULL || t.item == NULL || t.menu == NULL || t.known == NULL || t.kept_count == NULL ||
-        t.pair_counts == NULL || t.table_seconds == NULL) {
+        t.items == NULL || t.pair_counts == NULL || t.table_seconds == NULL) {
         GAL_TRY(no_memory(err));
     }
     t.stands = t.class + screened->strategy_count;
@@ -539,6 +616,7 @@ gal_code gal_stage_tables_create(const gal_screened *screened, bool one_class, g
     if (one_class) {
         join_classes(&t);
     }
+    GAL_TRY(create_items(&t));
     t.conversion = calloc(pairs * t.class_count + 1, sizeof *t.conversion);
     t.no_row = new_row(t.class_count + 1, not_allowed);
     if (t.conversion == NULL || t.no_row == NULL) {
@@ -554,7 +632,9 @@ cleanup:
 void gal_stage_tables_free(gal_stage_tables *tables)
 {
     if (tables->known != NULL) {
-        forget_menus(tables, 0, GAL_TABLE_COUNT);
+        for (uint32_t p = 0; p < tables->s->spec.pp_degree; p++) {
+            forget_menus(tables, p, GAL_TABLE_ROUND);
+        }
     }
     if (tables->conversion != NULL) {
         forget_conversions(tables);
@@ -562,6 +642,14 @@ void gal_stage_tables_free(gal_stage_tables *tables)
     gal_table_ways_free(&tables->ways);
     free(tables->no_row);
     free(tables->conversion);
+    for (uint32_t type = 0; tables->items != NULL && type < tables->s->types->type_count; type++) {
+        gal_stage_items_free(&tables->items[type]);
+    }
+    gal_item_room_free(&tables->room);
+    free(tables->items);
+    free(tables->transfer);
+    free(tables->size);
+    free(tables->may_take);
     free(tables->kept);
     free(tables->kept_count);
     free(tables->known);

@@ -5,6 +5,7 @@
 
 #include "planner/bound/mixture.h"
 #include "planner/bound/screened.h"
+#include "planner/stages/stage_items.h"
 #include "planner/stages/table_ways.h"
 
 /* What an item's seconds are: of a stage's round; what it adds to the sum over stages; that and its share of the
@@ -20,19 +21,25 @@ typedef enum gal_stage_table {
 
 typedef struct gal_stage_tables {
     const gal_screened *s;
-    double exposed[GAL_STAGES_MAX]; /* weights of the stages' tails (planner/bound/dual.h: nu) */
-    double update[GAL_STAGES_MAX];  /* of their updates (xi) */
-    double drained[GAL_STAGES_MAX]; /* of those behind: what a stage's backward hides */
+    double exposed[GAL_STAGES_MAX];   /* weights of the stages' tails (planner/bound/dual.h: nu) */
+    double update[GAL_STAGES_MAX];    /* of their updates (xi) */
+    double drained[GAL_STAGES_MAX];   /* of those behind: what a stage's backward hides */
+    uint32_t weighed[GAL_STAGES_MAX]; /* how often any of these changed */
+    gal_round_counts rounds;
     uint32_t class_count;
     uint32_t *class;  /* [strategy] */
     uint32_t *stands; /* [class]: its first strategy */
     uint32_t *listed; /* [listed_count] legal strategies, class by class: items of a menu are in this order */
     uint32_t listed_count;
     uint32_t *kept, *kept_count; /* [type][kept_count[type]] of them, what no other beats on any stage */
-    double *rows_bytes;          /* [class] at the borders of stages */
-    uint64_t sent_bytes;         /* of the transfer looked up last, behind sent_stage */
+    gal_stage_items *items;      /* [type] those */
+    gal_item_room room;
+    bool *may_take;     /* [kept] room */
+    double *rows_bytes; /* [class] at the borders of stages */
+    uint64_t *size;     /* [size_count] bytes that are sent; the first 0 */
+    uint32_t size_count;
+    gal_price_transfer *transfer; /* [size] that the items have, behind sent_stage */
     uint32_t sent_stage;
-    gal_price_transfer sent;
     gal_mix_item *item;  /* [type][strategy] */
     gal_mix_menu *menu;  /* [type] of the stage at hand */
     gal_mix_menu *known; /* [table][stage][type] under these weights, as holders of the token table like; their items

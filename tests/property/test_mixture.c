@@ -11,6 +11,7 @@
 
 #include "planner/bound/mixture_exact.h"
 #include "planner/bound/whole_stages.h"
+#include "tests/support/pruned_menu.h"
 #include "tests/support/random_plan.h"
 
 enum { TRIALS = 2000, TYPES = 3, BLOCKS_MOST = 5, ITEMS_MOST = 4, CLASSES = 2, STAGES_MOST = 3, PAIRS = TYPES * TYPES };
@@ -85,7 +86,7 @@ static void create(uint64_t seed, trial *t)
                                            .class = j * CLASSES / count,
                                            .strategy = j};
         }
-        t->menu[i] = (gal_mix_menu){gal_mix_prune(t->item[i], count), t->item[i]};
+        t->menu[i] = (gal_mix_menu){gal_prune_menu(t->item[i], count), t->item[i]};
     }
     for (uint32_t c = 0; c < CLASSES; c++) {
         t->first_bytes[c] = gal_random_below(&state, 5);
