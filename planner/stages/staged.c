@@ -25,6 +25,7 @@ typedef struct solver {
     gal_stage_classes *classes;
     gal_mix_bound *bound;   /* [table][stage] */
     bool have_rounds;       /* of the rounds, which no weights are in */
+    uint32_t *weighed;      /* [stage] what the others are of (gal_stage_tables.weighed) */
     gal_mix_bound *untied;  /* of them, while the table is tied: its holders as they like */
     gal_chain_kinds chains; /* of the model's blocks */
     double *known;          /* what bound says of them (planner/bound/whole_stages.h) */
@@ -52,7 +53,8 @@ static gal_code create_bounds(const gal_screened *screened, bool one_class, solv
         v->weights.update[p] = 1.0 / screened->spec.pp_degree;
     }
     v->bound = calloc(3 * (size_t)screened->spec.pp_degree, sizeof *v->bound);
-    if (v->bound == NULL) {
+    v->weighed = calloc(screened->spec.pp_degree, sizeof *v->weighed);
+    if (v->bound == NULL || v->weighed == NULL) {
         GAL_TRY(gal_fail(v->err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     GAL_TRY(gal_chain_kinds_create(screened->types, &v->chains, v->err));
@@ -81,6 +83,7 @@ static void free_solver(solver *v)
     gal_chain_kinds_free(&v->chains);
     free(v->allowed);
     free(v->strategy);
+    free(v->weighed);
     free(v->bound);
 }
 
@@ -172,6 +175,13 @@ static gal_code bound_stage(solver *v, uint32_t stage, gal_stage_table table, ui
                                            &v->bound[at], v->err);
 }
 
+/* Of weights at which they are known already. */
+static bool is_known(const solver *v, uint32_t stage)
+{
+    return v->untied == NULL && v->bound[v->s->spec.pp_degree + stage].memory != NULL &&
+           v->weighed[stage] == v->tables.weighed[stage];
+}
+
 static gal_code find_bound(solver *v, double enough_seconds, double *bound)
 {
     const uint32_t stages = v->s->spec.pp_degree;
@@ -181,10 +191,14 @@ static gal_code find_bound(solver *v, double enough_seconds, double *bound)
         if (stages > 1 && !known) { /* a stage that is all adds all of its seconds */
             GAL_TRY(bound_stage(v, p, GAL_TABLE_ROUND, p));
         }
+        if (is_known(v, p)) {
+            continue;
+        }
         if (stages > 1 && v->s->spec.microbatch_count > 1) {
             GAL_TRY(bound_stage(v, p, GAL_TABLE_BOTH, 2 * stages + p));
         }
         GAL_TRY(bound_stage(v, p, GAL_TABLE_ADDED, stages + p));
+        v->weighed[p] = v->tables.weighed[p];
         memcpy(v->cut.turns[p], rounds_of(v)[p].turns[rounds_of(v)[p].least_level], sizeof v->cut.turns[p]);
     }
     v->have_rounds = v->untied == NULL;
