@@ -243,6 +243,7 @@ gal_code gal_price_cache_create(const gal_model *model, const gal_durations *dur
     gal_code code = create(model, durations, &cache, err);
     code = code == GAL_OK ? gal_structures_create(model, &cache->structures, err) : code;
     code = code == GAL_OK ? gal_chain_queues_create(&cache->queues, err) : code;
+    code = code == GAL_OK ? gal_crossings_create(&cache->crossings, err) : code;
     if (code != GAL_OK) {
         gal_price_cache_free(cache);
         return code;
@@ -280,6 +281,8 @@ void gal_price_cache_free(gal_price_cache *cache)
         free(cache->pages);
         cache->pages = next;
     }
+    gal_word_keys_free(&cache->alike);
+    gal_crossings_free(cache->crossings);
     gal_chain_queues_free(cache->queues);
     gal_structures_free(cache->structures);
     free(cache->type_before_merge);

@@ -3,8 +3,10 @@
 #define GAL_COSTMODEL_PRICE_CACHE_H
 
 #include "costmodel/chain_queues.h"
+#include "costmodel/crossing.h"
 #include "costmodel/price.h"
 #include "costmodel/structure.h"
+#include "costmodel/word_keys.h"
 
 enum { GAL_PRICE_KEY_WORDS = 8 };
 
@@ -17,12 +19,11 @@ typedef enum gal_price_kind {
     GAL_PRICE_LIKE,    /* gal_block_price: of all orders of the axes and stages whose groups lie alike */
     GAL_PRICE_CHARGED, /* gal_block_price: of the very query, in a charged cache */
     GAL_PRICE_PAIR,    /* gal_pair_price */
-    GAL_PRICE_ALIKE,   /* gal_pair_price: of all pairs that are one but for what atoms are called */
     GAL_PRICE_CARRIED, /* gal_pair_price */
-    GAL_PRICE_LONE,    /* gal_kept_lone: of all orders, stages and samples */
+    GAL_PRICE_LONE,    /* gal_kept_lone: of all orders, stages and samples; some of their samples alone */
     GAL_PRICE_AXES,    /* gal_kept_axes: of these axes in this order, whatever block they split */
     GAL_PRICE_LEVELS,  /* uint16_t: number of the level counts that are its key */
-    GAL_PRICE_WORDS    /* uint32_t: number of a list of words */
+    GAL_PRICE_END      /* gal_price_end: of the very query */
 } gal_price_kind;
 
 typedef struct gal_kept_lone {
@@ -35,6 +36,13 @@ typedef struct gal_kept_axes {
     uint16_t id[GAL_AXIS_SETS]; /* equal for equal levels.counts */
 } gal_kept_axes;
 
+/* A block beside a conversion. */
+typedef struct gal_price_end {
+    const gal_block_price *price;
+    const gal_lone *lone; /* of the query's samples */
+    const gal_kept_axes *axes;
+} gal_price_end;
+
 typedef struct gal_price_slot {
     uint32_t hash;
     struct gal_price_entry *entry; /* NULL: free */
@@ -45,12 +53,13 @@ struct gal_price_cache {
     const gal_durations *durations;
     gal_structures *structures;
     gal_chain_queues *queues;
-    gal_block_shape *shape;                                   /* [type] */
+    gal_crossings *crossings;
+    gal_word_keys alike;    /* gal_pair_price: of all conversions between blocks of two prices whose costs are equal */
+    gal_block_shape *shape; /* [type] */
     uint32_t type_first, type_behind_first, type_before_last; /* of the chain's ends */
     uint32_t *type_before_merge;                              /* [type] of the block before the first of a merge's */
     uint32_t slot_count, entry_count;
     uint32_t level_count;         /* numbers of level counts */
-    uint32_t list_count;          /* of lists of words, from 1 on */
     gal_price_slot *slot;         /* open addressing */
     struct gal_price_page *pages; /* that entries lie in */
     struct gal_price_cache *of;   /* charged: the prices without, of which only blocks' are kept here; else NULL */
@@ -66,12 +75,6 @@ void gal_price_key_of(const gal_price_cache *cache, gal_price_kind kind, const g
 uint64_t gal_price_key_axes(const gal_strategy *strategy);
 uint64_t gal_price_key_flags(const gal_strategy *strategy, uint32_t type);
 uint32_t gal_price_key_grid(const gal_strategy *strategy); /* of its TP axis: 0 in mode 1d */
-
-/* The key of all conversions whose programs are equal but for what the atoms are called: of blocks whose prices a and b
- * are one (so all their groups lie alike), with steps of the same kinds between the same layouts, atom for atom, over
- * groups that lie alike. Not of sub-batches, nor of cross-attentions. GAL_ERR_SYSTEM without memory. */
-gal_code gal_price_key_of_alike(gal_price_cache *cache, const gal_price_query *from, const gal_price_query *to,
-                                const gal_block_price *a, const gal_block_price *b, gal_price_key *out, gal_error *err);
 
 /* price_charged.c: what gal_price_block keeps in a charged cache; of its `of`, without it. */
 gal_code gal_price_block_charged(const gal_price_cache *cache, const gal_price_query *query, gal_block_price *out,

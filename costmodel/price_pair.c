@@ -2,6 +2,7 @@
 #include "costmodel/price_cache.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "costmodel/relayout.h"
 
@@ -102,61 +103,203 @@ static void read_conversion(const gal_chain_times *t, const gal_block_price *a, 
     out->converts = true;
 }
 
-/* The sequence s s s' s' less its steady prices; what cannot follow itself stands once. The carried tensor lies as the
- * second ones want it. */
-static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query, const gal_price_query *to,
-                           const gal_block_price *a, const gal_block_price *b, gal_pair_price *out, gal_error *err)
+/* ---- between two layouts ---- */
+
+/* A conversion that is asked for. */
+typedef struct change {
+    gal_price_cache *cache;
+    const gal_price_query *from, *to;
+    gal_price_end before_end, behind_end;
+    gal_layout before, behind; /* where rows lie */
+    gal_relayout relayout;
+    gal_chain_spec spec;
+    uint32_t from_count, to_count;
+} change;
+
+/* A block alone that stands for the query's samples: the one that its price comes from, or else one of its own. */
+static gal_code find_lone(gal_price_cache *cache, const gal_price_query *query, const gal_lone **out, gal_error *err)
 {
-    const uint32_t from_count = follows_itself(cache, query->type) ? 2 : 1;
-    const uint32_t to_count = follows_itself(cache, to->type) ? 2 : 1;
-    gal_layout before, behind;
-    lay_out(query, to, &before, &behind);
-    gal_chain_spec chain = chain_of(cache, query);
-    for (uint32_t i = 0; i < from_count + to_count; i++) {
-        append(&chain, i < from_count ? query->type : to->type, i < from_count ? query->strategy : to->strategy);
+    gal_price_key key;
+    gal_price_key_of(cache, GAL_PRICE_LONE, query, &key);
+    void *found = gal_price_find(cache, &key);
+    if (found != NULL && !gal_lone_scales(&((const gal_kept_lone *)found)->lone, query->microbatch_samples)) {
+        key.word[2] |= (uint64_t)query->microbatch_samples << 32;
+        found = gal_price_find(cache, &key);
     }
-    if (is_cross(cache, to->type)) {
-        chain.entry = &before;
-        chain.carried = &behind;
+    if (found == NULL) {
+        gal_kept_lone kept = {.structure = NULL};
+        gal_code code = gal_structures_lone(cache->structures, query, &kept.lone, err);
+        code = code == GAL_OK ? gal_price_keep(cache, &key, &kept, sizeof kept, &found, err) : code;
+        if (code != GAL_OK) {
+            gal_lone_free(&kept.lone);
+            return code;
+        }
     }
-    gal_chain_times t;
-    const gal_code code = gal_chain_queues_run(cache->queues, &chain, &t, err);
-    if (code != GAL_OK) {
-        return code;
-    }
-    read_conversion(&t, a, from_count, b, to_count, out);
-    const gal_relayout_bytes bytes = gal_relayout_bytes_to(query->device_count, &before, to->strategy,
-                                                           cache->shape[to->type].in, cache->model->compute_dtype);
-    out->relayout_bytes = bytes.inside;
-    out->relayout_entry_bytes = bytes.entry;
+    *out = &((const gal_kept_lone *)found)->lone;
     return GAL_OK;
 }
 
-/* The same, once for all that are alike. */
-static gal_code price_pair(gal_price_cache *cache, const gal_price_query *query, const gal_price_query *to,
-                           gal_pair_price *out, gal_error *err)
+/* A block's price and what it was made of. */
+static gal_code find_end(gal_price_cache *cache, const gal_price_query *query, gal_price_end *out, gal_error *err)
+{
+    gal_price_key key;
+    gal_price_key_of(cache, GAL_PRICE_END, query, &key);
+    void *found = gal_price_find(cache, &key);
+    if (found == NULL) {
+        gal_price_end end;
+        gal_price_key axes;
+        gal_price_key_of(cache, GAL_PRICE_AXES, query, &axes);
+        gal_code code = gal_price_block(cache, query, &end.price, err);
+        code = code == GAL_OK ? find_lone(cache, query, &end.lone, err) : code;
+        end.axes = gal_price_find(cache, &axes);
+        code = code == GAL_OK ? gal_price_keep(cache, &key, &end, sizeof end, &found, err) : code;
+        if (code != GAL_OK) {
+            return code;
+        }
+    }
+    *out = *(const gal_price_end *)found;
+    return GAL_OK;
+}
+
+/* The sequence s s s' s'; what cannot follow itself stands once. The carried tensor lies as the second ones want it. */
+static void line_up(change *p)
+{
+    const gal_price_cache *cache = p->cache;
+    p->from_count = follows_itself(cache, p->from->type) ? 2 : 1;
+    p->to_count = follows_itself(cache, p->to->type) ? 2 : 1;
+    p->spec = chain_of(cache, p->from);
+    for (uint32_t i = 0; i < p->from_count + p->to_count; i++) {
+        const gal_price_query *of = i < p->from_count ? p->from : p->to;
+        append(&p->spec, of->type, of->strategy);
+    }
+    if (is_cross(cache, p->to->type)) {
+        p->spec.entry = &p->before;
+        p->spec.carried = &p->behind;
+    }
+}
+
+static gal_code open_pair(gal_price_cache *cache, const gal_price_query *from, const gal_price_query *to, change *out,
+                          gal_error *err)
 {
     gal_code code = GAL_OK;
-    const gal_block_price *a = NULL;
-    const gal_block_price *b = NULL;
-    const bool halves = query->strategy->overlap != GAL_OVERLAP_NONE || to->strategy->overlap != GAL_OVERLAP_NONE;
-    gal_price_key key;
-    void *found = NULL;
-    GAL_TRY(gal_price_block(cache, query, &a, err));
-    GAL_TRY(gal_price_block(cache, to, &b, err));
-    if (halves || is_cross(cache, query->type) || is_cross(cache, to->type)) {
-        return price_anew(cache, query, to, a, b, out, err);
-    }
-    GAL_TRY(gal_price_key_of_alike(cache, query, to, a, b, &key, err));
-    found = gal_price_find(cache, &key);
-    if (found == NULL) {
-        GAL_TRY(price_anew(cache, query, to, a, b, out, err));
-        GAL_TRY(gal_price_keep(cache, &key, out, sizeof *out, &found, err));
-    }
-    *out = *(const gal_pair_price *)found;
+    gal_atoms atoms;
+    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
+    out->cache = cache;
+    out->from = from;
+    out->to = to;
+    GAL_TRY(find_end(cache, from, &out->before_end, err));
+    GAL_TRY(find_end(cache, to, &out->behind_end, err));
+    gal_atoms_of(from->device_count, &atoms);
+    gal_layout_of_strategy(from->microbatch_samples, &atoms, from->strategy, &out->before);
+    const uint32_t count = gal_layout_enter(&out->before, &atoms, to->strategy, steps, &out->behind);
+    gal_relayout_of(&atoms, steps, count, cache->shape[to->type].in, cache->model->compute_dtype, &out->relayout);
+    line_up(out);
 cleanup:
     return code;
 }
+
+/* Less the steady prices. */
+static void read_pair(const change *p, const gal_chain_times *t, gal_pair_price *out)
+{
+    read_conversion(t, p->before_end.price, p->from_count, p->behind_end.price, p->to_count, out);
+}
+
+static gal_code lower_pair(const change *p, gal_pair_price *out, gal_error *err)
+{
+    gal_chain_times t;
+    const gal_code code = gal_chain_queues_run(p->cache->queues, &p->spec, &t, err);
+    if (code == GAL_OK) {
+        read_pair(p, &t, out);
+    }
+    return code;
+}
+
+/* Whether the conversion is all that the chain has beside its blocks alone: no sub-batches, no carried tensor that is
+ * converted too. */
+static bool is_plain(const change *p)
+{
+    const bool halves = p->from->strategy->overlap != GAL_OVERLAP_NONE || p->to->strategy->overlap != GAL_OVERLAP_NONE;
+    return !halves && !(is_cross(p->cache, p->from->type) && is_cross(p->cache, p->to->type)) && !p->relayout.too_large;
+}
+
+enum {
+    LEVELS_IN_WORD = 16,
+    ALIKE_WORDS = 3 + 2 * (GAL_RELAYOUT_WORKS_MAX + GAL_RELAYOUT_WORKS_MAX / LEVELS_IN_WORD + 1)
+};
+
+static uint32_t write_costs(const gal_cost *cost, uint32_t count, uint64_t *word)
+{
+    uint32_t words = 0;
+    for (uint32_t i = 0; i < count; i += LEVELS_IN_WORD) {
+        uint64_t levels = 0;
+        for (uint32_t k = i; k < count && k < i + LEVELS_IN_WORD; k++) {
+            memcpy(&word[words++], &cost[k].seconds, sizeof *word);
+            levels = levels << 4 | cost[k].level;
+        }
+        word[words++] = levels;
+    }
+    return words;
+}
+
+/* Of thousands of pairs of orders of axes many have the same blocks and conversions of the same costs: the crossing
+ * says of which lists. */
+static uint32_t write_key(const change *p, const gal_crossing *crossing, const gal_relayout_costs *costs, uint64_t *key)
+{
+    _Static_assert((int)GAL_LINK_LEVELS_MAX <= 16, "bits");
+    uint32_t words = 0;
+    key[words++] = (uint64_t)(uintptr_t)p->before_end.price;
+    key[words++] = (uint64_t)(uintptr_t)p->behind_end.price;
+    key[words++] = gal_crossing_number(crossing);
+    words += write_costs(costs->forward, p->relayout.forward_count, key + words);
+    return words + write_costs(costs->backward, p->relayout.backward_count, key + words);
+}
+
+static gal_code cross(change *p, gal_pair_price *out, gal_error *err)
+{
+    gal_price_cache *cache = p->cache;
+    const gal_crossing_chain chain = {.spec = &p->spec,
+                                      .from_count = p->from_count,
+                                      .from = p->before_end.lone,
+                                      .to = p->behind_end.lone,
+                                      .from_levels = &p->before_end.axes->levels,
+                                      .to_levels = &p->behind_end.axes->levels,
+                                      .relayout = &p->relayout};
+    const gal_crossing *crossing = NULL;
+    gal_relayout_costs costs;
+    gal_chain_times t;
+    uint64_t key[ALIKE_WORDS];
+    const gal_code code = gal_crossings_find(cache->crossings, &chain, &crossing, err);
+    if (code != GAL_OK || crossing == NULL) {
+        return code == GAL_OK ? lower_pair(p, out, err) : code;
+    }
+    gal_crossings_costs(cache->crossings, &chain, &costs);
+    const uint32_t words = write_key(p, crossing, &costs, key);
+    const gal_pair_price *known = gal_word_keys_find(&cache->alike, key, words);
+    if (known != NULL) {
+        *out = *known;
+        return GAL_OK;
+    }
+    gal_crossings_run(cache->crossings, crossing, &chain, &costs, &t);
+    read_pair(p, &t, out);
+    return gal_word_keys_keep(&cache->alike, key, words, out, sizeof *out, err);
+}
+
+static gal_code price_pair(gal_price_cache *cache, const gal_price_query *from, const gal_price_query *to,
+                           gal_pair_price *out, gal_error *err)
+{
+    change p;
+    gal_code code = open_pair(cache, from, to, &p, err);
+    if (code == GAL_OK) {
+        code = is_plain(&p) ? cross(&p, out, err) : lower_pair(&p, out, err);
+    }
+    if (code == GAL_OK) {
+        out->relayout_bytes = p.relayout.bytes.inside;
+        out->relayout_entry_bytes = p.relayout.bytes.entry;
+    }
+    return code;
+}
+
+/* ---- of the carried tensor ---- */
 
 /* Two cross-attentions whose rows lie right less their steady prices. */
 static gal_code price_carried(gal_price_cache *cache, const gal_price_query *from, const gal_price_query *to,

@@ -27,4 +27,26 @@ gal_relayout_bytes gal_relayout_bytes_to(uint32_t device_count, const gal_layout
 gal_relayout_bytes gal_relayout_bytes_between(uint32_t device_count, const gal_layout *from, const gal_layout *to,
                                               gal_flow rows, gal_dtype dtype);
 
+/* What a step does: a copy of rows on the device, or a collective. */
+typedef struct gal_relayout_work {
+    gal_step_kind kind; /* of the step */
+    bool begins;        /* the first of its step */
+    gal_shape shape;    /* of a copy; of a collective its operator alone */
+    gal_group group;    /* of a collective */
+    uint64_t bytes;     /* gal_instruction.bytes */
+} gal_relayout_work;
+
+enum { GAL_RELAYOUT_WORKS_MAX = 2 * GAL_LAYOUT_STEPS_MAX };
+
+/* The instructions that runtime/program/lower/relayout.c makes of steps, and their bytes. */
+typedef struct gal_relayout {
+    gal_relayout_bytes bytes;
+    bool too_large; /* for a program: it is not lowered */
+    uint32_t forward_count, backward_count;
+    gal_relayout_work forward[GAL_RELAYOUT_WORKS_MAX], backward[GAL_RELAYOUT_WORKS_MAX];
+} gal_relayout;
+
+void gal_relayout_of(const gal_atoms *atoms, const gal_layout_step *steps, uint32_t step_count, gal_flow rows,
+                     gal_dtype dtype, gal_relayout *out);
+
 #endif

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "costmodel/chain_queues.h"
+#include "costmodel/price_cache.h"
 #include "planner/space/strategy_space.h"
 #include "schemas/plan_check.h"
 #include "tests/support/chain_run.h"
@@ -387,7 +388,8 @@ static void conversions(void **unused)
 
 /* ---- conversions that are alike ---- */
 
-/* By a cache of all pairs, and by one that has met no other. */
+/* By a cache of all pairs, and by one that has met no other: there the costs that are put into the chain's queues are
+ * compared with those of the chain itself (costmodel/crossing.c). */
 static void compare_alike(const bed *b, const gal_strategy *from, const gal_strategy *to, uint32_t block,
                           uint32_t *compared)
 {
@@ -443,6 +445,7 @@ static void alike(void **unused)
             compare_alike(&b, from, to, 1 + gal_random_below(&state, gal_model_block_count(&b.model) - 1), &compared);
         }
         assert_true(compared == 120);
+        assert_in_range(b.cache->alike.entry_count, 1, compared); /* none was lowered for itself */
         free_bed(&b);
     }
 }

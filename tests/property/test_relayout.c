@@ -85,6 +85,24 @@ static uint32_t type_of(const gal_model *model, gal_block_kind kind)
     return 0;
 }
 
+/* With its works listed a conversion takes the same bytes; a step is one work or two. */
+static void check_works(const bed *b, const gal_layout *now, const gal_strategy *to, gal_flow rows,
+                        const gal_relayout_bytes *bytes)
+{
+    static gal_relayout relayout;
+    gal_layout next;
+    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
+    const uint32_t count = gal_layout_enter(now, &b->atoms, to, steps, &next);
+    gal_relayout_of(&b->atoms, steps, count, rows, b->model.compute_dtype, &relayout);
+    assert_memory_equal(&relayout.bytes, bytes, sizeof *bytes);
+    assert_in_range(relayout.forward_count, count, 2 * count);
+    assert_in_range(relayout.backward_count, count, 2 * count);
+    for (uint32_t i = 0, begun = 0; i < relayout.forward_count; i++) {
+        begun += relayout.forward[i].begins;
+        assert_int_equal(relayout.forward[i].kind, steps[begun - 1].kind);
+    }
+}
+
 /* Rows wander from strategy to strategy; every conversion on the way is compared. */
 static void walk(const bed *b, uint32_t type, uint64_t *state, uint32_t *converted)
 {
@@ -100,6 +118,7 @@ static void walk(const bed *b, uint32_t type, uint64_t *state, uint32_t *convert
         const gal_strategy *both[] = {from, to};
         const gal_relayout_bytes bytes =
             gal_relayout_bytes_to(b->cluster.device_count, &now, to, shape.in, b->model.compute_dtype);
+        check_works(b, &now, to, shape.in, &bytes);
         lower(b, type, &now, NULL, 2, both, &memory);
         assert_int_equal(bytes.inside, memory.bytes.relayout);
         assert_int_equal(bytes.entry, memory.relayout_entry);
