@@ -174,7 +174,7 @@ gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, con
     const size_t count = program->instruction_count;
     gal_lone_size *size =
         malloc(sizeof *out->kernels + count * (sizeof *size + sizeof *out->kernels->cost + sizeof *out->collective) +
-               program->shape_count * sizeof *out->dims);
+               program->shape_count * sizeof *out->dims + program->buffer_count * sizeof *out->buffer);
     if (size == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: price");
     }
@@ -182,6 +182,7 @@ gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, con
                       .list_class = list_class,
                       .lowered_samples = program->microbatch_samples,
                       .chunk_elements = strategy->chunk_elements,
+                      .stepped = strategy->stepped,
                       .grain_bytes = read_grain(program),
                       .largest_dim = read_largest_dim(program),
                       .size = size,
@@ -190,10 +191,14 @@ gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, con
     out->kernels->samples = 0;
     out->kernels->cost = (gal_cost *)(out->kernels + 1);
     memset(out->kernels->cost, 0, count * sizeof *out->kernels->cost);
-    out->collective = (uint32_t *)(out->kernels->cost + count);
+    out->buffer = (gal_lone_buffer *)(out->kernels->cost + count);
+    out->collective = (uint32_t *)(out->buffer + program->buffer_count);
     out->dims = (uint32_t(*)[GAL_LONE_DIMS])(out->collective + count);
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         out->shared_units[shared] = gal_units_of_shared(program, (gal_shared)shared);
+    }
+    for (uint32_t i = 0; i < program->buffer_count; i++) {
+        out->buffer[i] = (gal_lone_buffer){program->buffer[i].bytes, program->buffer[i].name};
     }
     gal_place(program, like);
     gal_block_memory_of(program, 0, &out->memory);
@@ -219,14 +224,21 @@ static uint64_t scaled(const gal_lone *lone, uint64_t count, uint32_t samples)
     return samples == was ? count : count / was * samples + count % was * samples / was;
 }
 
-bool gal_lone_scales(const gal_lone *lone, uint32_t microbatch_samples)
+/* Every buffer that grows stays a multiple of GAL_ALIGNMENT_BYTES, of GAL_STORAGE_BLOCK_BYTES where some are in a file.
+ */
+static bool placement_scales(const gal_lone *lone, uint32_t samples)
 {
     const uint64_t was = lone->lowered_samples;
     const uint64_t aligned = lone->memory.host.kept_stored > 0 ? GAL_STORAGE_BLOCK_BYTES : GAL_ALIGNMENT_BYTES;
-    return microbatch_samples == was ||
-           (lone->grain_bytes % aligned == 0 &&
-            lone->grain_bytes * grain_of(microbatch_samples) % (grain_of(was) * aligned) == 0 &&
-            scaled(lone, lone->largest_dim, microbatch_samples) <= UINT32_MAX);
+    return samples == was ||
+           (lone->grain_bytes % aligned == 0 && lone->grain_bytes * grain_of(samples) % (grain_of(was) * aligned) == 0);
+}
+
+bool gal_lone_stands_for(const gal_lone *lone, uint32_t microbatch_samples)
+{
+    return microbatch_samples == lone->lowered_samples ||
+           (scaled(lone, lone->largest_dim, microbatch_samples) <= UINT32_MAX &&
+            ((!lone->stepped && lone->memory.host.kept_stored == 0) || placement_scales(lone, microbatch_samples)));
 }
 
 void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out)
@@ -242,6 +254,51 @@ void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_bloc
     out->host.kept = scaled(lone, out->host.kept, microbatch_samples);
     out->host.kept_stored = scaled(lone, out->host.kept_stored, microbatch_samples);
     out->host.parts.kept = scaled(lone, out->host.parts.kept, microbatch_samples);
+}
+
+/* Buffers as they are for so many samples, where they grow; placed in the stead of the program's own. */
+static void place_grown(const gal_lone *lone, uint32_t samples, gal_program *program, gal_buffer *buffer)
+{
+    const gal_program *like = lone->like;
+    memcpy(buffer, like->buffer, like->buffer_count * sizeof *buffer);
+    for (uint32_t i = 0; i < like->buffer_count; i++) {
+        if (grows(&buffer[i])) {
+            buffer[i].bytes = scaled(lone, lone->buffer[i].bytes, samples);
+            buffer[i].name = lone->buffer[i].name;
+        }
+    }
+    *program = (gal_program){.chunk_count = like->chunk_count,
+                             .first_block = like->first_block,
+                             .buffer_count = like->buffer_count,
+                             .buffer = buffer};
+    gal_place(program, like);
+}
+
+gal_code gal_lone_memory_as_placed(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out,
+                                   gal_error *err)
+{
+    gal_block_memory grown;
+    if (placement_scales(lone, microbatch_samples)) {
+        gal_lone_memory(lone, microbatch_samples, out);
+        return GAL_OK;
+    }
+    gal_program *program = malloc(sizeof *program + lone->like->buffer_count * sizeof *program->buffer);
+    if (program == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: price");
+    }
+    place_grown(lone, microbatch_samples, program, (gal_buffer *)(program + 1));
+    gal_block_memory_of(program, 0, &grown);
+    *out = lone->memory;
+    out->bytes.saved = grown.bytes.saved;
+    out->bytes.input = grown.bytes.input;
+    out->bytes.work = grown.bytes.work;
+    out->bytes.staged_input = grown.bytes.staged_input;
+    out->bytes.staged_saved = grown.bytes.staged_saved;
+    out->host.kept = grown.host.kept;
+    out->host.kept_stored = grown.host.kept_stored;
+    out->host.parts.kept = grown.host.parts.kept;
+    free(program);
+    return GAL_OK;
 }
 
 /* ---- costs ---- */

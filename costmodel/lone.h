@@ -3,7 +3,8 @@
  * Of its program only sizes are kept, a page of them for two blocks: lists are those of another one, whose lists equal.
  * No instruction depends on the number of samples but by the sizes of its rows, nor on the order of the axes but by the
  * groups of its collectives; so costs and bytes are had for other samples, orders of the axes and places in the link
- * tree, without lowering. Of what several blocks hold it brings its own copy. */
+ * tree, without lowering: where its buffers stay aligned bytes scale, else what grows is placed anew. Of what several
+ * blocks hold it brings its own copy. */
 #ifndef GAL_COSTMODEL_LONE_H
 #define GAL_COSTMODEL_LONE_H
 
@@ -21,6 +22,12 @@ typedef struct gal_lone_size {
     uint32_t dims;      /* into gal_lone.dims */
 } gal_lone_size;
 
+/* What says where a buffer that grows with the samples lies. */
+typedef struct gal_lone_buffer {
+    uint64_t bytes;
+    const char *name; /* static string */
+} gal_lone_buffer;
+
 /* What instructions cost in company: kernels for the samples that were asked for last, which other orders and places
  * ask for too; collectives where the axes lay then. */
 typedef struct gal_lone_kernels {
@@ -33,6 +40,7 @@ typedef struct gal_lone_kernels {
 typedef struct gal_lone {
     const gal_program *like; /* whose lists these are; not owned */
     uint32_t list_class;     /* equal for equal lists */
+    bool stepped;            /* the strategy's */
     uint32_t lowered_samples;
     uint32_t chunk_elements;                 /* its unit is a part of a chunk of about so many; 0: a whole */
     uint32_t axis_sets;                      /* of its collectives: bit s for the set s */
@@ -40,7 +48,8 @@ typedef struct gal_lone {
     uint32_t largest_dim;                    /* of those that grow with them */
     uint32_t shared_units[GAL_SHARED_COUNT]; /* gal_units_of_shared */
     gal_block_memory memory;
-    gal_lone_size *size; /* [instruction]; owns the memory of dims and kernels */
+    gal_lone_buffer *buffer; /* [buffer] */
+    gal_lone_size *size;     /* [instruction]; owns the memory of dims, kernels and buffer */
     uint32_t (*dims)[GAL_LONE_DIMS];
     uint32_t collective_count;
     uint32_t *collective; /* the instructions that are collectives of this stage */
@@ -58,10 +67,10 @@ gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, con
                          uint32_t list_class, gal_known_kernels *known, gal_lone *out, gal_error *err);
 void gal_lone_free(gal_lone *lone); /* the arrays; accepts a zeroed one */
 
-/* Whether it also stands for so many samples: every buffer that grows with them stays a multiple of
- * GAL_ALIGNMENT_BYTES, of GAL_STORAGE_BLOCK_BYTES where some are in a file, so that its placement scales, and no tensor
- * becomes too large. */
-bool gal_lone_scales(const gal_lone *lone, uint32_t microbatch_samples);
+/* Whether it also stands for so many samples: no tensor becomes too large; and, of products in steps, whose work has
+ * terms of weights too, and of what is kept in a file, its placement scales: every buffer that grows with the samples
+ * stays aligned. */
+bool gal_lone_stands_for(const gal_lone *lone, uint32_t microbatch_samples);
 /* [instruction] in company, where the axes lie so, as gal_lone_kernels has them: the block's, until it is asked again.
  */
 const gal_cost *gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_axis_levels *levels,
@@ -76,6 +85,10 @@ double gal_lone_stored_seconds(const gal_lone *lone, const gal_durations *durati
                                gal_fragment_kind kind);
 /* Of cost, what its collectives take the links of each level in forward and backward of one microbatch. */
 void gal_lone_link_seconds(const gal_lone *lone, const gal_cost *cost, double seconds[GAL_LINK_LEVELS_MAX]);
+/* Of a placement that scales; elsewhere what that would be, buffers taken for unaligned. */
 void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out);
+/* As lowered for so many samples, whether or not the placement scales. GAL_ERR_SYSTEM without memory. */
+gal_code gal_lone_memory_as_placed(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out,
+                                   gal_error *err);
 
 #endif

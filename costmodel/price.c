@@ -229,7 +229,7 @@ static gal_code fit_samples(gal_price_cache *cache, const gal_price_query *query
                             const gal_lone **lone, gal_lone *temporary, gal_error *err)
 {
     *lone = &kept->lone;
-    if (gal_lone_scales(&kept->lone, query->microbatch_samples)) {
+    if (gal_lone_stands_for(&kept->lone, query->microbatch_samples)) {
         return GAL_OK;
     }
     *lone = temporary;
@@ -365,7 +365,7 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
     out->backward_seconds = fmax(out->backward_seconds, t.stored_backward_seconds);
     out->update_seconds = t.update_seconds;
     memcpy(out->shared_update_seconds, t.shared_update_seconds, sizeof t.shared_update_seconds);
-    gal_lone_memory(own, query->microbatch_samples, &out->memory);
+    GAL_TRY(gal_lone_memory_as_placed(own, query->microbatch_samples, &out->memory, err));
     out->memory.bytes.relayout = 0;
     out->memory.relayout_entry = 0;
     out->memory.bytes.boundary =
