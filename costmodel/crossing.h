@@ -17,7 +17,7 @@ typedef struct gal_crossing gal_crossing;
 typedef struct gal_crossing_chain {
     const gal_chain_spec *spec; /* of all blocks */
     uint32_t from_count;        /* the rest are of the other strategy */
-    const gal_lone *from, *to;  /* one of the blocks; they stand for the samples (gal_lone_scales) */
+    const gal_lone *from, *to;  /* one of the blocks; they stand for the samples (gal_lone_stands_for) */
     const gal_axis_levels *from_levels, *to_levels;
     const gal_relayout *relayout; /* between them */
 } gal_crossing_chain;

@@ -122,7 +122,7 @@ static gal_code find_lone(gal_price_cache *cache, const gal_price_query *query, 
     gal_price_key key;
     gal_price_key_of(cache, GAL_PRICE_LONE, query, &key);
     void *found = gal_price_find(cache, &key);
-    if (found != NULL && !gal_lone_scales(&((const gal_kept_lone *)found)->lone, query->microbatch_samples)) {
+    if (found != NULL && !gal_lone_stands_for(&((const gal_kept_lone *)found)->lone, query->microbatch_samples)) {
         key.word[2] |= (uint64_t)query->microbatch_samples << 32;
         found = gal_price_find(cache, &key);
     }
