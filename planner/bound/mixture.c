@@ -17,6 +17,9 @@ typedef struct choice {
  * Of each [type][class] the least; infinite: there is none. */
 enum { HALF, FIRST, LAST, COST_COUNT };
 
+/* Lines of a level: without a price, at its own, and of bytes. */
+enum { NO_PRICE, OWN_PRICE, BYTES_ALONE, LINE_COUNT };
+
 typedef struct level {
     const gal_mix_stage *stage;
     double top_bytes;           /* items above it may not be taken */
@@ -27,7 +30,8 @@ typedef struct level {
     double rate, price;         /* at hand: what a second and a byte cost */
     choice *best;               /* [type][class] of the least HALF */
     uint32_t *open;             /* [2 * class] room */
-    double *cost[COST_COUNT];   /* FIRST and LAST: once price_ends was called */
+    double *cost[COST_COUNT];   /* FIRST and LAST: of lines that are filled */
+    double *all;                /* room for costs of all lines of all levels */
     gal_mix_line *line;         /* where those are written that are tried */
 } level;
 
@@ -96,33 +100,155 @@ static bool may_be_alone(const gal_mix_stage *stage, uint32_t type)
            (!stage->ends_chain || type == types->type_of[types->block_count - 1]);
 }
 
-/* At the price at hand; one[type] too. */
-static void price_ends(level *l, double *one)
+/* ---- the costs of all levels ---- */
+
+/* Levels by their tops, the lowest first: whoever may take an item of so many turn_bytes is one of the last. */
+typedef struct level_list {
+    uint32_t count;
+    uint32_t level[GAL_MIX_LEVELS];
+    double top[GAL_MIX_LEVELS], price[GAL_MIX_LEVELS];
+} level_list;
+
+static void list_level(level_list *list, uint32_t number, double top, double price)
 {
-    const gal_mix_stage *stage = l->stage;
-    for (size_t i = 0; i < stage->types->type_count * (size_t)stage->class_count; i++) {
-        l->cost[FIRST][i] = l->cost[LAST][i] = HUGE_VAL;
+    uint32_t at = list->count++;
+    for (; at > 0 && list->top[at - 1] > top; at--) {
+        list->level[at] = list->level[at - 1];
+        list->top[at] = list->top[at - 1];
+        list->price[at] = list->price[at - 1];
     }
-    for (uint32_t type = 0; type < stage->types->type_count; type++) {
-        double *first = &l->cost[FIRST][row_of(l, type)];
-        double *last = &l->cost[LAST][row_of(l, type)];
-        if (!l->needed[type]) {
-            continue;
-        }
-        one[type] = HUGE_VAL;
-        for (uint32_t i = 0; i < stage->menu[type].count && l->at_end[type]; i++) {
-            const gal_mix_item *item = &stage->menu[type].item[i];
-            const double cost = l->rate * item->seconds + l->price * item->bytes;
-            const double begins = l->rate * item->first_seconds;
-            const double ends = l->rate * item->last_seconds;
-            const uint32_t own = item->class;
-            if (item->turn_bytes <= l->top_bytes) {
-                first[own] = least_of(first[own], cost + begins + l->price * stage->first_bytes[own]);
-                last[own] = least_of(last[own], cost + ends + l->price * stage->last_bytes[own]);
-                one[type] = least_of(one[type], cost + begins + ends);
+    list->level[at] = number;
+    list->top[at] = top;
+    list->price[at] = price;
+}
+
+static uint32_t lowest_of(const level_list *list, double turn_bytes)
+{
+    uint32_t at = 0;
+    while (at < list->count && list->top[at] < turn_bytes) {
+        at++;
+    }
+    return at;
+}
+
+/* Of a line of a level: [cost][type][class], and behind them the least of a block alone, [type]. */
+static size_t costs_room(const gal_mix_stage *stage)
+{
+    return stage->types->type_count * (COST_COUNT * (size_t)stage->class_count + 1);
+}
+
+static double *costs_of(const level *l, uint32_t number, uint32_t line)
+{
+    return l->all + (LINE_COUNT * (size_t)number + line) * costs_room(l->stage);
+}
+
+/* The least costs of one class, ONE of a whole type: by the place of the level in its list. */
+enum { ONE = COST_COUNT, LEAST_COUNT };
+
+typedef struct least_costs {
+    double at[LINE_COUNT][LEAST_COUNT][GAL_MIX_LEVELS];
+} least_costs;
+
+static void clear_least(least_costs *least, uint32_t first, uint32_t end, uint32_t levels)
+{
+    for (uint32_t line = 0; line < LINE_COUNT; line++) {
+        for (uint32_t i = first; i < end; i++) {
+            for (uint32_t k = 0; k < levels; k++) {
+                least->at[line][i][k] = HUGE_VAL;
             }
         }
-        one[type] = may_be_alone(stage, type) ? one[type] : HUGE_VAL;
+    }
+}
+
+/* What an item costs as half a block and, with what ends add, as a whole one: at a rate and at the prices of some
+ * levels. */
+static void add_item(const gal_mix_stage *stage, const gal_mix_item *item, bool at_end, double rate,
+                     const double *price, uint32_t first, uint32_t end, double least[LEAST_COUNT][GAL_MIX_LEVELS])
+{
+    const double begins = rate * item->first_seconds;
+    const double ends = rate * item->last_seconds;
+    const double first_bytes = stage->first_bytes[item->class];
+    const double last_bytes = stage->last_bytes[item->class];
+    for (uint32_t k = first; k < end; k++) {
+        const double cost = rate * item->seconds + price[k] * item->bytes;
+        least[HALF][k] = least_of(0.5 * cost, least[HALF][k]);
+    }
+    for (uint32_t k = first; k < end && at_end; k++) {
+        const double cost = rate * item->seconds + price[k] * item->bytes;
+        least[FIRST][k] = least_of(cost + begins + price[k] * first_bytes, least[FIRST][k]);
+        least[LAST][k] = least_of(cost + ends + price[k] * last_bytes, least[LAST][k]);
+        least[ONE][k] = least_of(cost + begins + ends, least[ONE][k]);
+    }
+}
+
+/* Where the price is the same for all levels an item is noted at the lowest one: those above may take it too. */
+static void write_least(const level *l, const level_list *list, uint32_t line, const least_costs *least, uint32_t from,
+                        uint32_t cost, size_t place)
+{
+    double below = HUGE_VAL;
+    for (uint32_t k = 0; k < list->count; k++) {
+        const double own = least->at[line][from][k];
+        below = line == OWN_PRICE ? own : least_of(own, below);
+        costs_of(l, list->level[k], line)[(size_t)cost * l->stage->types->type_count * l->stage->class_count + place] =
+            below;
+    }
+}
+
+static void price_type(const level *l, const level_list *all, const level_list *priced, uint32_t type)
+{
+    static const double none[GAL_MIX_LEVELS] = {0.0};
+    static const double one[GAL_MIX_LEVELS] = {1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0,
+                                               1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0};
+    const gal_mix_stage *stage = l->stage;
+    const gal_mix_menu *menu = &stage->menu[type];
+    const bool alone = l->at_end[type] && may_be_alone(stage, type);
+    least_costs least;
+    clear_least(&least, 0, LEAST_COUNT, all->count);
+    for (uint32_t i = 0; i < menu->count; i++) {
+        const gal_mix_item *item = &menu->item[i];
+        const uint32_t lowest = lowest_of(all, item->turn_bytes);
+        const uint32_t end = lowest < all->count ? lowest + 1 : lowest;
+        add_item(stage, item, l->at_end[type], 1.0, none, lowest, end, least.at[NO_PRICE]);
+        add_item(stage, item, l->at_end[type], 0.0, one, lowest, end, least.at[BYTES_ALONE]);
+        add_item(stage, item, l->at_end[type], 1.0, priced->price, lowest_of(priced, item->turn_bytes), priced->count,
+                 least.at[OWN_PRICE]);
+        if (i + 1 == menu->count || menu->item[i + 1].class != item->class) {
+            for (uint32_t line = 0; line < LINE_COUNT; line++) {
+                for (uint32_t cost = 0; cost < COST_COUNT; cost++) {
+                    write_least(l, line == OWN_PRICE ? priced : all, line, &least, cost, cost,
+                                row_of(l, type) + item->class);
+                }
+            }
+            clear_least(&least, 0, COST_COUNT, all->count);
+        }
+    }
+    if (!alone) {
+        clear_least(&least, ONE, LEAST_COUNT, all->count);
+    }
+    for (uint32_t line = 0; line < LINE_COUNT; line++) {
+        write_least(l, line == OWN_PRICE ? priced : all, line, &least, ONE, COST_COUNT, type);
+    }
+}
+
+/* All items once. Lines at a price of 0 are those without one. */
+static void price_levels(level *l, double turns[][2], const double *price, uint32_t count)
+{
+    const size_t costs = costs_room(l->stage);
+    level_list all = {0};
+    level_list priced = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        list_level(&all, i, turns[i][1], 0.0);
+        if (price[i] > 0.0) {
+            list_level(&priced, i, turns[i][1], price[i]);
+        }
+    }
+    for (size_t i = 0; i < LINE_COUNT * count * costs; i++) {
+        l->all[i] = HUGE_VAL;
+    }
+    for (uint32_t type = 0; type < l->stage->types->type_count; type++) {
+        if (l->needed[type]) {
+            price_type(l, &all, &priced, type);
+        }
     }
 }
 
@@ -205,12 +331,10 @@ static void write_floors(const gal_block_types *types, gal_mix_line *line)
     }
 }
 
-/* Of a line whose pairs were written last, at the same price. */
 static void write_ends(level *l, gal_mix_line *line)
 {
     const gal_mix_stage *stage = l->stage;
     const gal_block_types *types = stage->types;
-    price_ends(l, line->one);
     for (uint32_t pair = 0; pair < types->pair_count; pair++) {
         const double own = line->pair[pair];
         const bool begins = !stage->begins_chain || pair == types->pair_of[1];
@@ -233,7 +357,30 @@ static void write_ends(level *l, gal_mix_line *line)
             line->two[pair] = cheapest_way(l, pair, FIRST, LAST).cost;
         }
     }
+}
+
+/* A line of a level by the costs of another one's, or its own (price_levels). */
+static void write_line(level *l, uint32_t number, uint32_t of, double rate, double price, gal_mix_line *line)
+{
+    const gal_block_types *types = l->stage->types;
+    const size_t places = types->type_count * (size_t)l->stage->class_count;
+    double *const own[COST_COUNT] = {l->cost[HALF], l->cost[FIRST], l->cost[LAST]};
+    const double *one = costs_of(l, number, of) + COST_COUNT * places;
+    for (int i = 0; i < COST_COUNT; i++) {
+        l->cost[i] = costs_of(l, number, of) + (size_t)i * places;
+    }
+    l->rate = rate;
+    l->price = price;
+    line->constant = -price * l->limit_bytes;
+    for (uint32_t type = 0; type < types->type_count; type++) {
+        line->one[type] = l->needed[type] ? one[type] : line->one[type];
+    }
+    for (uint32_t pair = 0; pair < types->pair_count; pair++) {
+        line->pair[pair] = is_changed(l, pair) ? cheapest_way(l, pair, HALF, HALF).cost : line->pair[pair];
+    }
+    write_ends(l, line);
     write_floors(types, line);
+    memcpy(l->cost, own, sizeof own);
 }
 
 static gal_priced_choice write_priced(void *context, double price)
@@ -294,24 +441,6 @@ static void lay_line(const gal_block_types *types, double *room, gal_mix_line *l
     line->one_floor = room + types->type_count;
 }
 
-/* Lines of the bound's level at a price. */
-static void fill_lines(gal_mix_bound *bound, level *l, uint32_t at, double price)
-{
-    gal_mix_line *const lines = bound->seconds[at];
-    (void)write_pairs(l, 1.0, price, &lines[1]);
-    write_ends(l, &lines[1]);
-    if (price > 0.0) {
-        (void)write_pairs(l, 1.0, 0.0, &lines[0]);
-        write_ends(l, &lines[0]);
-    } else {
-        memcpy(lines[0].pair, lines[1].pair, line_room(l->stage->types) * sizeof *lines[0].pair);
-        lines[0].constant = lines[1].constant;
-    }
-    (void)write_pairs(l, 0.0, 1.0, &bound->bytes[at]);
-    write_ends(l, &bound->bytes[at]);
-    bound->price[at] = price;
-}
-
 static size_t lines_room(const gal_block_types *types)
 {
     return 3 * (size_t)GAL_MIX_LEVELS * line_room(types);
@@ -332,6 +461,25 @@ static void begin_level(gal_mix_bound *bound, level *l, uint32_t at, double bott
     l->limit_bytes = l->stage->limit_bytes - bottom;
     lay_level(l->stage->types, bound, at);
     l->line = &bound->seconds[at][1];
+}
+
+/* Lines of the bound's levels at their prices. */
+static void fill_lines(gal_mix_bound *bound, level *l, double turns[][2], const double *price, uint32_t count)
+{
+    price_levels(l, turns, price, count);
+    for (uint32_t i = 0; i < count; i++) {
+        gal_mix_line *const lines = bound->seconds[i];
+        begin_level(bound, l, i, turns[i][0], turns[i][1]);
+        write_line(l, i, price[i] > 0.0 ? OWN_PRICE : NO_PRICE, 1.0, price[i], &lines[1]);
+        if (price[i] > 0.0) {
+            write_line(l, i, NO_PRICE, 1.0, 0.0, &lines[0]);
+        } else {
+            memcpy(lines[0].pair, lines[1].pair, line_room(l->stage->types) * sizeof *lines[0].pair);
+            lines[0].constant = lines[1].constant;
+        }
+        write_line(l, i, BYTES_ALONE, 0.0, 1.0, &bound->bytes[i]);
+        bound->price[i] = price[i];
+    }
 }
 
 /* Finds the band's best price; infinite seconds: nothing fits. */
@@ -360,12 +508,14 @@ static uint32_t loosest(const turn_band *band, uint32_t count)
     return band[least].top > band[least].bottom ? least : count;
 }
 
-static void fill_levels(gal_mix_bound *bound, level *l, const double *turn, uint32_t turns)
+static void fill_levels(gal_mix_bound *bound, level *l, const double *turn, uint32_t turn_count)
 {
     turn_band bands[GAL_MIX_LEVELS];
-    uint32_t count = turns > 0 ? 1 : 0;
-    if (turns > 0) {
-        bands[0] = (turn_band){.top = turns - 1};
+    double turns[GAL_MIX_LEVELS][2];
+    double price[GAL_MIX_LEVELS];
+    uint32_t count = turn_count > 0 ? 1 : 0;
+    if (turn_count > 0) {
+        bands[0] = (turn_band){.top = turn_count - 1};
         price_band(bound, l, turn, 0, &bands[0]);
     }
     while (count > 0 && count < GAL_MIX_LEVELS) {
@@ -383,13 +533,15 @@ static void fill_levels(gal_mix_bound *bound, level *l, const double *turn, uint
     bound->level_count = count;
     bound->least_seconds = HUGE_VAL;
     for (uint32_t i = 0; i < count; i++) {
-        begin_level(bound, l, i, turn[bands[i].bottom], turn[bands[i].top]);
-        fill_lines(bound, l, i, bands[i].price);
+        turns[i][0] = turn[bands[i].bottom];
+        turns[i][1] = turn[bands[i].top];
+        price[i] = bands[i].price;
         if (bands[i].least < bound->least_seconds) {
             bound->least_seconds = bands[i].least;
             bound->least_level = i;
         }
     }
+    fill_lines(bound, l, turns, price, count);
 }
 
 /* What other items had beaten in the menus that levels are of may be left in these: a level charges no more than the
@@ -416,12 +568,13 @@ static void widen_level(const level *l, const gal_mix_bound *like, uint32_t at, 
 static void fill_levels_like(gal_mix_bound *bound, level *l, const gal_mix_bound *like, double scale)
 {
     memcpy(bound->memory, like->memory, lines_room(l->stage->types) * sizeof *bound->memory);
+    double turns[GAL_MIX_LEVELS][2];
+    double price[GAL_MIX_LEVELS];
     for (uint32_t i = 0; i < like->level_count; i++) {
-        double turns[2];
-        widen_level(l, like, i, turns);
-        begin_level(bound, l, i, turns[0], turns[1]);
-        fill_lines(bound, l, i, scale * like->price[i]);
+        widen_level(l, like, i, turns[i]);
+        price[i] = scale * like->price[i];
     }
+    fill_lines(bound, l, turns, price, like->level_count);
     bound->level_count = like->level_count;
     bound->least_seconds = like->least_seconds;
     bound->least_level = like->least_level;
@@ -458,13 +611,12 @@ static gal_code create(const gal_mix_stage *stage, const gal_mix_bound *like, co
                .changed = changed,
                .best = malloc((places + 1) * sizeof *l.best),
                .open = malloc((2 * (size_t)stage->class_count + 1) * sizeof *l.open),
-               .cost = {malloc((COST_COUNT * places + 1) * sizeof *l.cost[0])}};
+               .cost = {malloc((places + 1) * sizeof *l.cost[0])},
+               .all = malloc(GAL_MIX_LEVELS * LINE_COUNT * costs_room(stage) * sizeof *l.all)};
     *out = (gal_mix_bound){.pair_count = types->pair_count,
                            .memory = malloc((lines + types->type_count + items) * sizeof(double))};
-    const bool have = out->memory != NULL && l.best != NULL && l.open != NULL && l.cost[HALF] != NULL;
+    const bool have = out->memory != NULL && l.best != NULL && l.open != NULL && l.cost[HALF] != NULL && l.all != NULL;
     if (have) {
-        l.cost[FIRST] = l.cost[HALF] + places;
-        l.cost[LAST] = l.cost[FIRST] + places;
         find_needed(&l);
         out->least = out->memory + lines;
         note_least(stage, out);
@@ -476,6 +628,7 @@ static gal_code create(const gal_mix_stage *stage, const gal_mix_bound *like, co
             fill_levels_like(out, &l, like, scale);
         }
     }
+    free(l.all);
     free(l.cost[HALF]);
     free(l.open);
     free(l.best);
