@@ -13,6 +13,10 @@ const gal_call gal_chain_calls[GAL_CHAIN_CALLS] = {
     [FORWARD_1] = {GAL_FRAGMENT_FORWARD, 1},
     [SYNC] = {GAL_FRAGMENT_BACKWARD_SYNC, 1},
 };
+const gal_call gal_chain_sync_calls[GAL_CHAIN_SYNC_CALLS] = {
+    {GAL_FRAGMENT_FORWARD, 1},
+    {GAL_FRAGMENT_BACKWARD_SYNC, 1},
+};
 
 static bool touches_carried(const gal_block_spec *block)
 {
@@ -81,6 +85,11 @@ void gal_chain_read(const gal_alone_ends *ends, uint32_t block_count, gal_chain_
         out->forward_end[i] = ends->block_seconds[FORWARD_1][i] - call[BACKWARD_0];
         out->backward_end[i] = ends->block_seconds[BACKWARD_0][i] - call[FORWARD_0];
     }
+}
+
+double gal_chain_sync_seconds(const gal_alone_ends *ends)
+{
+    return ends->call_seconds[1] - ends->call_seconds[0];
 }
 
 uint32_t gal_units_of_shared(const gal_program *program, gal_shared shared)

@@ -10,9 +10,11 @@
 #include "costmodel/known_kernels.h"
 #include "costmodel/price.h"
 
-enum { GAL_CHAIN_MAX = 5, GAL_CHAIN_CALLS = 4 };
+enum { GAL_CHAIN_MAX = 5, GAL_CHAIN_CALLS = 4, GAL_CHAIN_SYNC_CALLS = 2 };
 
 extern const gal_call gal_chain_calls[GAL_CHAIN_CALLS];
+/* Forward and backward with sync alone, where no reductions are left over from a backward before. */
+extern const gal_call gal_chain_sync_calls[GAL_CHAIN_SYNC_CALLS];
 
 typedef struct gal_chain_spec {
     const gal_model *model;
@@ -41,6 +43,9 @@ typedef struct gal_chain_times {
 
 /* All but what is of the update, from the ends of the calls. */
 void gal_chain_read(const gal_alone_ends *ends, uint32_t block_count, gal_chain_times *out);
+
+/* Backward with sync on all streams, from the ends of gal_chain_sync_calls. */
+double gal_chain_sync_seconds(const gal_alone_ends *ends);
 
 /* The stage that the chain is lowered as, with neighbours on both sides that are not in it. block holds block_count
  * entries and must outlive *out. */

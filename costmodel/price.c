@@ -156,7 +156,7 @@ static double forward_of_stage(const gal_price_cache *cache, const gal_price_que
     return block_seconds * gal_model_block_count(cache->model) / stages_of(cache, query);
 }
 
-/* What sync adds to a chain. */
+/* What sync adds to a chain's backward. */
 static double added_by_sync(const gal_chain_times *t)
 {
     return t->sync_seconds - t->late_seconds;
@@ -166,7 +166,7 @@ static double added_by_sync(const gal_chain_times *t)
  * backward, of the last two in forward. Where two sub-batches take turns a block ends when the first one is in the next
  * block already: so of the blocks before those. What sync adds is by a chain that has one block less: in a chain the
  * last reduction runs alone, those before it beside compute, which slow each other. */
-static void read_steady(const gal_chain_times *t, const gal_chain_times *shorter, uint32_t count,
+static void read_steady(const gal_chain_times *t, double shorter_sync_seconds, uint32_t count,
                         const gal_price_cache *cache, const gal_price_query *query, gal_block_price *out)
 {
     const gal_strategy *strategy = query->strategy;
@@ -174,7 +174,9 @@ static void read_steady(const gal_chain_times *t, const gal_chain_times *shorter
     const uint32_t last = count - 1 - next, steady = count - steady_count(strategy) + next;
     out->forward_seconds = t->forward_end[last] - t->forward_end[last - 1];
     out->backward_seconds = t->backward_end[steady] - t->backward_end[steady + 1];
-    out->sync_seconds = added_by_sync(t) - added_by_sync(shorter);
+    out->sync_seconds = added_by_sync(t) == 0.0
+                            ? 0.0
+                            : t->backward_seconds + added_by_sync(t) - shorter_sync_seconds - out->backward_seconds;
     out->enter_seconds = t->forward_seconds - count * out->forward_seconds;
     out->leave_seconds = t->backward_seconds - count * out->backward_seconds;
     out->tail_seconds = added_by_sync(t) - count * out->sync_seconds;
@@ -314,20 +316,21 @@ static uint32_t line_up(const gal_price_cache *cache, const gal_price_query *que
     return place;
 }
 
-/* The chain with one block less, if sync adds anything. */
+/* Backward with sync of a chain with one block less; none where sync adds nothing. */
 static gal_code measure_shorter(gal_price_cache *cache, const gal_lone_chain *chain, const gal_axis_levels *levels,
-                                const gal_chain_times *t, gal_chain_times *out, gal_error *err)
+                                const gal_chain_times *t, double *sync_seconds, gal_error *err)
 {
     gal_lone_chain shorter = *chain;
     gal_structure *structure = NULL;
-    *out = *t;
+    *sync_seconds = 0.0;
     if (added_by_sync(t) == 0.0) {
         return GAL_OK;
     }
     shorter.block_count--;
+    shorter.sync_alone = true;
     const gal_code code = gal_structures_chain(cache->structures, &shorter, &structure, err);
     if (code == GAL_OK) {
-        gal_structures_measure(structure, &shorter, cache->durations, levels, 0, out);
+        *sync_seconds = gal_structures_sync_seconds(structure, &shorter, cache->durations, levels);
     }
     return code;
 }
@@ -354,9 +357,9 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
     if (gained) {
         GAL_TRY(read_gain(cache, query, of, &t, out, err));
     } else {
-        gal_chain_times shorter;
-        GAL_TRY(measure_shorter(cache, &chain, levels, &t, &shorter, err));
-        read_steady(&t, &shorter, chain.block_count, cache, query, out);
+        double shorter_sync_seconds = 0.0;
+        GAL_TRY(measure_shorter(cache, &chain, levels, &t, &shorter_sync_seconds, err));
+        read_steady(&t, shorter_sync_seconds, chain.block_count, cache, query, out);
         read_links(&t, NULL, out);
     }
     /* Values on their way to a file wait in a ring and in front of it for some blocks, which is longer than the chain:

@@ -17,6 +17,7 @@ typedef struct part {
 
 struct gal_structure {
     uint32_t prefetch_depth, block_count;
+    bool sync_alone;
     uint32_t list_class[GAL_CHAIN_MAX]; /* [block] */
     gal_expansion expansion;
     gal_script script;
@@ -248,20 +249,24 @@ static gal_code structure_create(gal_structures *structures, const gal_lone_chai
     }
     structure->prefetch_depth = chain->query->prefetch_depth;
     structure->block_count = chain->block_count;
+    structure->sync_alone = chain->sync_alone;
     for (uint32_t i = 0; i < chain->block_count; i++) {
         structure->list_class[i] = chain->lone[i]->list_class;
     }
     GAL_TRY(lower_chain(structures, chain, err));
     const gal_program *program = structures->chain;
-    GAL_TRY(gal_expand(program, gal_chain_calls, GAL_CHAIN_CALLS, NULL, (gal_expand_options){.alone = true},
-                       &structure->expansion, err));
+    GAL_TRY(gal_expand(program, chain->sync_alone ? gal_chain_sync_calls : gal_chain_calls,
+                       chain->sync_alone ? GAL_CHAIN_SYNC_CALLS : GAL_CHAIN_CALLS, NULL,
+                       (gal_expand_options){.alone = true}, &structure->expansion, err));
     GAL_TRY(gal_script_create(&structure->expansion, &structure->script, err));
     structure->part = malloc(((size_t)program->instruction_count + 1) * sizeof *structure->part);
     if (structure->part == NULL) {
         GAL_TRY(out_of_memory(err));
     }
     list_parts(structure, program, GAL_FRAGMENT_FORWARD, chain);
-    list_parts(structure, program, GAL_FRAGMENT_BACKWARD, chain);
+    if (!chain->sync_alone) {
+        list_parts(structure, program, GAL_FRAGMENT_BACKWARD, chain);
+    }
     list_parts(structure, program, GAL_FRAGMENT_BACKWARD_SYNC, chain);
     *out = structure;
     structure = NULL;
@@ -272,8 +277,8 @@ cleanup:
 
 static bool is_of_chain(const gal_structure *structure, const gal_lone_chain *chain)
 {
-    bool same =
-        structure->block_count == chain->block_count && structure->prefetch_depth == chain->query->prefetch_depth;
+    bool same = structure->block_count == chain->block_count && structure->sync_alone == chain->sync_alone &&
+                structure->prefetch_depth == chain->query->prefetch_depth;
     for (uint32_t i = 0; i < chain->block_count && same; i++) {
         same = structure->list_class[i] == chain->lone[i]->list_class;
     }
@@ -328,13 +333,10 @@ static void read_update(const gal_lone *lone, const gal_cost *cost, const gal_co
     }
 }
 
-void gal_structures_measure(gal_structure *structure, const gal_lone_chain *chain, const gal_durations *durations,
-                            const gal_axis_levels *levels, uint32_t update_block, gal_chain_times *out)
+/* cost: [block][instruction] of the block alone. */
+static void play(gal_structure *structure, const gal_cost *const *cost, const gal_durations *durations,
+                 gal_alone_ends *ends)
 {
-    gal_alone_ends ends;
-    const gal_cost *cost[GAL_CHAIN_MAX];
-    const gal_company_factors *factors = gal_durations_company(durations);
-    find_costs(chain, durations, levels, cost);
     for (uint32_t i = 0; i < structure->part_count; i++) {
         const part *from = &structure->part[i];
         const gal_cost *own = &cost[from->block][from->instruction];
@@ -343,7 +345,26 @@ void gal_structures_measure(gal_structure *structure, const gal_lone_chain *chai
         step->level = own->level;
         step->activity = own->activity;
     }
-    gal_play_alone(&structure->script, &structure->expansion, factors, &ends);
+    gal_play_alone(&structure->script, &structure->expansion, gal_durations_company(durations), ends);
+}
+
+double gal_structures_sync_seconds(gal_structure *structure, const gal_lone_chain *chain,
+                                   const gal_durations *durations, const gal_axis_levels *levels)
+{
+    gal_alone_ends ends;
+    const gal_cost *cost[GAL_CHAIN_MAX];
+    find_costs(chain, durations, levels, cost);
+    play(structure, cost, durations, &ends);
+    return gal_chain_sync_seconds(&ends);
+}
+
+void gal_structures_measure(gal_structure *structure, const gal_lone_chain *chain, const gal_durations *durations,
+                            const gal_axis_levels *levels, uint32_t update_block, gal_chain_times *out)
+{
+    gal_alone_ends ends;
+    const gal_cost *cost[GAL_CHAIN_MAX];
+    find_costs(chain, durations, levels, cost);
+    play(structure, cost, durations, &ends);
     gal_chain_read(&ends, structure->block_count, out);
     const gal_lone *lone = chain->lone[update_block];
     const uint32_t samples = chain->query->microbatch_samples;
@@ -352,5 +373,5 @@ void gal_structures_measure(gal_structure *structure, const gal_lone_chain *chai
     out->stored_forward_seconds = gal_lone_stored_seconds(lone, durations, samples, GAL_FRAGMENT_FORWARD);
     out->stored_backward_seconds = gal_lone_stored_seconds(lone, durations, samples, GAL_FRAGMENT_BACKWARD_SYNC);
     gal_lone_link_seconds(lone, cost[update_block], out->link_seconds);
-    read_update(lone, cost[update_block], factors, out);
+    read_update(lone, cost[update_block], gal_durations_company(durations), out);
 }

@@ -25,6 +25,7 @@ typedef struct gal_lone_chain {
     uint32_t block_count;
     uint32_t type[GAL_CHAIN_MAX];        /* what nothing enters only first, what nothing leaves only last */
     const gal_lone *lone[GAL_CHAIN_MAX]; /* neighbours of one type have one */
+    bool sync_alone;                     /* of gal_chain_sync_calls: for gal_structures_sync_seconds alone */
 } gal_lone_chain;
 
 /* The structure of a chain, made if it is new; owned by the structures. GAL_ERR_SYSTEM without memory. */
@@ -34,5 +35,9 @@ gal_code gal_structures_chain(gal_structures *structures, const gal_lone_chain *
 /* The chain's times where the axes lie so; the update's of one block. */
 void gal_structures_measure(gal_structure *structure, const gal_lone_chain *chain, const gal_durations *durations,
                             const gal_axis_levels *levels, uint32_t update_block, gal_chain_times *out);
+
+/* Of one with sync_alone. */
+double gal_structures_sync_seconds(gal_structure *structure, const gal_lone_chain *chain,
+                                   const gal_durations *durations, const gal_axis_levels *levels);
 
 #endif

@@ -61,6 +61,18 @@ static gal_code run(const bed *b, const gal_price_query *query, const uint32_t *
     return code;
 }
 
+static gal_code run_sync(const bed *b, const gal_price_query *query, const uint32_t *type, uint32_t count,
+                         double *seconds)
+{
+    gal_error err = {0};
+    gal_chain_spec chain = {.model = &b->model, .durations = b->durations, .query = query, .block_count = count};
+    for (uint32_t i = 0; i < count; i++) {
+        chain.type[i] = type[i];
+        chain.strategy[i] = query->strategy;
+    }
+    return gal_chain_run_sync(&chain, seconds, &err);
+}
+
 /* Blocks of an even stage. */
 static double stage_blocks(const bed *b, const gal_price_query *query)
 {
@@ -72,18 +84,19 @@ static double stage_blocks(const bed *b, const gal_price_query *query)
 static gal_code inner_price(const bed *b, const gal_price_query *query, const gal_block_shape *shape,
                             gal_block_price *out)
 {
-    gal_chain_times t, shorter;
-    gal_block_price unused;
+    gal_chain_times t;
+    double shorter_sync_seconds = 0.0;
     const uint32_t type[GAL_CHAIN_MAX] = {query->type, query->type, query->type, query->type};
     const uint32_t steady = shape->shared != 0 ? 1 : 0;
     const uint32_t count = (query->strategy->zero_stage >= 2 ? 3 : 2) + steady;
     gal_code code = run(b, query, type, count, 0, &t, out);
-    code = code == GAL_OK ? run(b, query, type, count - 1, 0, &shorter, &unused) : code;
+    code = code == GAL_OK ? run_sync(b, query, type, count - 1, &shorter_sync_seconds) : code;
     if (code == GAL_OK) {
         out->forward_seconds = t.forward_end[count - 1] - t.forward_end[count - 2];
         out->backward_seconds = t.backward_end[steady] - t.backward_end[steady + 1];
         const double added = t.sync_seconds - t.late_seconds;
-        out->sync_seconds = added == 0.0 ? 0.0 : added - (shorter.sync_seconds - shorter.late_seconds);
+        out->sync_seconds =
+            added == 0.0 ? 0.0 : t.backward_seconds + added - shorter_sync_seconds - out->backward_seconds;
         out->enter_seconds = t.forward_seconds - count * out->forward_seconds;
         out->leave_seconds = t.backward_seconds - count * out->backward_seconds;
         out->tail_seconds = t.sync_seconds - t.late_seconds - count * out->sync_seconds;

@@ -41,22 +41,32 @@ static void read_links(const gal_program *program, const gal_cost *cost, uint32_
     }
 }
 
-static gal_code measure(const gal_chain_spec *spec, const gal_program *program, uint32_t memory_block,
-                        gal_chain_times *out, gal_error *err)
+static gal_code play(const gal_chain_spec *spec, const gal_program *program, const gal_call *call, uint32_t call_count,
+                     const gal_cost *cost, gal_alone_ends *ends, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_expansion expansion = {0};
     gal_script script = {0};
+    GAL_TRY(gal_expand(program, call, call_count, cost, (gal_expand_options){.alone = true}, &expansion, err));
+    GAL_TRY(gal_script_create(&expansion, &script, err));
+    gal_play_alone(&script, &expansion, gal_durations_company(spec->durations), ends);
+cleanup:
+    gal_script_free(&script);
+    gal_expansion_free(&expansion);
+    return code;
+}
+
+static gal_code measure(const gal_chain_spec *spec, const gal_program *program, uint32_t memory_block,
+                        gal_chain_times *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
     gal_alone_ends ends;
     const gal_company_factors *factors = gal_durations_company(spec->durations);
     gal_cost *cost = gal_chain_costs(spec, program, NULL);
     if (cost == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory: price"));
     }
-    GAL_TRY(gal_expand(program, gal_chain_calls, GAL_CHAIN_CALLS, cost, (gal_expand_options){.alone = true}, &expansion,
-                       err));
-    GAL_TRY(gal_script_create(&expansion, &script, err));
-    gal_play_alone(&script, &expansion, factors, &ends);
+    GAL_TRY(play(spec, program, gal_chain_calls, GAL_CHAIN_CALLS, cost, &ends, err));
     gal_chain_read(&ends, spec->block_count, out);
     out->own_forward_seconds = own_seconds(program, cost, memory_block, GAL_FRAGMENT_FORWARD);
     out->own_backward_seconds = own_seconds(program, cost, memory_block, GAL_FRAGMENT_BACKWARD_SYNC);
@@ -65,8 +75,6 @@ static gal_code measure(const gal_chain_spec *spec, const gal_program *program, 
     read_links(program, cost, memory_block, GAL_FRAGMENT_BACKWARD_SYNC, out->link_seconds);
     read_update(program, cost, factors, memory_block, out);
 cleanup:
-    gal_script_free(&script);
-    gal_expansion_free(&expansion);
     free(cost);
     return code;
 }
@@ -83,6 +91,28 @@ gal_code gal_chain_run(const gal_chain_spec *spec, gal_chain_times *times, uint3
         gal_block_memory_of(program, memory_block, memory);
         code = measure(spec, program, memory_block, times, err);
     }
+    gal_program_free(program);
+    return code;
+}
+
+gal_code gal_chain_run_sync(const gal_chain_spec *spec, double *seconds, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_block_spec block[GAL_CHAIN_MAX];
+    gal_stage_spec stage;
+    gal_program *program = NULL;
+    gal_cost *cost = NULL;
+    gal_alone_ends ends;
+    gal_chain_stage(spec, GAL_LOWERED_STEP, block, &stage);
+    GAL_TRY(gal_lower_spec(&stage, &program, err));
+    cost = gal_chain_costs(spec, program, NULL);
+    if (cost == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory: price"));
+    }
+    GAL_TRY(play(spec, program, gal_chain_sync_calls, GAL_CHAIN_SYNC_CALLS, cost, &ends, err));
+    *seconds = gal_chain_sync_seconds(&ends);
+cleanup:
+    free(cost);
     gal_program_free(program);
     return code;
 }

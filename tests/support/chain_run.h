@@ -8,5 +8,7 @@
  * tensor is too large. */
 gal_code gal_chain_run(const gal_chain_spec *spec, gal_chain_times *times, uint32_t memory_block,
                        gal_block_memory *memory, gal_error *err);
+/* gal_chain_sync_seconds of it. */
+gal_code gal_chain_run_sync(const gal_chain_spec *spec, double *seconds, gal_error *err);
 
 #endif
