@@ -174,9 +174,9 @@ static void read_steady(const gal_chain_times *t, double shorter_sync_seconds, u
     const uint32_t last = count - 1 - next, steady = count - steady_count(strategy) + next;
     out->forward_seconds = t->forward_end[last] - t->forward_end[last - 1];
     out->backward_seconds = t->backward_end[steady] - t->backward_end[steady + 1];
-    out->sync_seconds = added_by_sync(t) == 0.0
-                            ? 0.0
-                            : t->backward_seconds + added_by_sync(t) - shorter_sync_seconds - out->backward_seconds;
+    const double with_sync = t->backward_seconds + added_by_sync(t) - shorter_sync_seconds;
+    out->sync_seconds =
+        added_by_sync(t) == 0.0 ? 0.0 : fmax(with_sync, t->own_backward_seconds) - out->backward_seconds;
     out->enter_seconds = t->forward_seconds - count * out->forward_seconds;
     out->leave_seconds = t->backward_seconds - count * out->backward_seconds;
     out->tail_seconds = added_by_sync(t) - count * out->sync_seconds;

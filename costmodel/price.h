@@ -11,9 +11,9 @@
  *     wait_seconds       of it: for reductions that the backward before has left (ZeRO-2 and 3), which forward of an
  *                        even stage of such blocks does not hide. The chain's first backward finds none: what it gains
  *                        by that, leave_seconds has only where they are hidden
- *     sync_seconds       backward with sync of these blocks, on all streams, minus that of one less, less
- *                        backward_seconds. By ends within one chain the last reduction would count as it runs alone,
- *                        where all but that one run beside compute and slow each other (bert-large on 8 devices,
+ *     sync_seconds       backward with sync of these blocks, on all streams, minus that of one less, and no
+ *                        less than its kernels, less backward_seconds. By ends within one chain the last reduction
+ * would count as it runs alone, where all but that one run beside compute and slow each other (bert-large on 8 devices,
  *                        dp4-sdp2.z3, one microbatch: the objective 23 % too low, by one block less 1 %)
  *     tail_seconds       what it took beyond backward, such a wait and one of these per block, paid by the first block
  * Embedding and head are priced as what a chain of two blocks of their strategy gains by them, with enter, leave and

@@ -95,8 +95,8 @@ static gal_code inner_price(const bed *b, const gal_price_query *query, const ga
         out->forward_seconds = t.forward_end[count - 1] - t.forward_end[count - 2];
         out->backward_seconds = t.backward_end[steady] - t.backward_end[steady + 1];
         const double added = t.sync_seconds - t.late_seconds;
-        out->sync_seconds =
-            added == 0.0 ? 0.0 : t.backward_seconds + added - shorter_sync_seconds - out->backward_seconds;
+        const double with_sync = fmax(t.backward_seconds + added - shorter_sync_seconds, t.own_backward_seconds);
+        out->sync_seconds = added == 0.0 ? 0.0 : with_sync - out->backward_seconds;
         out->enter_seconds = t.forward_seconds - count * out->forward_seconds;
         out->leave_seconds = t.backward_seconds - count * out->backward_seconds;
         out->tail_seconds = t.sync_seconds - t.late_seconds - count * out->sync_seconds;
