@@ -1,7 +1,7 @@
 /* Prices in company: what one more block costs in a running stage, from lowered and simulated chains of blocks.
  *
- * Two equal blocks, three under ZeRO-2 and 3, four where ZeRO-2 has a bucket of a whole block, run forward, backward,
- * forward, backward with sync, transfers at no cost and everything else as in gal_simulate.
+ * Two equal blocks, or three, or four, until times repeat (price.c: steady_count), run forward, backward, forward,
+ * backward with sync, transfers at no cost and everything else as in gal_simulate.
  *     forward_seconds    compute's end of the last block minus that of the one before, in the second forward
  *     backward_seconds   the same in backward (the blocks in reverse)
  *     enter_seconds      what that forward took beyond one of these per block: the turn from backward to forward, paid
@@ -11,10 +11,11 @@
  *     wait_seconds       of it: for reductions that the backward before has left (ZeRO-2 and 3), which forward of an
  *                        even stage of such blocks does not hide. The chain's first backward finds none: what it gains
  *                        by that, leave_seconds has only where they are hidden
- *     sync_seconds       backward with sync of these blocks, on all streams, minus that of one less, and no
- *                        less than its kernels, less backward_seconds. By ends within one chain the last reduction
- * would count as it runs alone, where all but that one run beside compute and slow each other (bert-large on 8 devices,
- *                        dp4-sdp2.z3, one microbatch: the objective 23 % too low, by one block less 1 %)
+ *     sync_seconds       backward with sync of these blocks, on all streams, minus that of one less, and no less
+ *                        than its kernels, less backward_seconds; 0 where sync adds nothing. By ends within one
+ *                        chain the last reduction would count as it runs alone, where all but that one run beside
+ *                        compute and slow each other (bert-large on 8 devices, dp4-sdp2.z3, one microbatch: the
+ *                        objective 23 % too low, by one block less 1 %)
  *     tail_seconds       what it took beyond backward, such a wait and one of these per block, paid by the first block
  * Embedding and head are priced as what a chain of two blocks of their strategy gains by them, with enter, leave and
  * tail inside, and by no less than their kernels take: where blocks wait for reductions a head's kernels hide there,
