@@ -35,7 +35,7 @@ static uint64_t read_grain(const gal_program *program)
 {
     uint64_t grain = UINT64_MAX;
     for (uint32_t i = 0; i < program->buffer_count; i++) {
-        if (grows(&program->buffer[i])) {
+        if (grows(&program->buffer[i]) && program->buffer[i].bytes > 0) {
             const uint64_t own = grain_of(program->buffer[i].bytes);
             grain = own < grain ? own : grain;
         }
