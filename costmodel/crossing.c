@@ -162,27 +162,6 @@ static const gal_lone *lone_of(const gal_crossing_chain *chain, uint32_t block)
     return block < chain->from_count ? chain->from : chain->to;
 }
 
-/* Whether an earlier block of the chain has brought a unit of this one. */
-static bool borrows(const gal_program *chain, uint32_t block, const gal_lone *lone)
-{
-    uint32_t own = 0;
-    for (uint32_t u = 0; u < chain->unit_count; u++) {
-        own += chain->unit[u].block == block;
-    }
-    return own < lone->like->unit_count;
-}
-
-static bool is_of_shared(const gal_program *program, const gal_instruction *in)
-{
-    const uint32_t buffer = program->operand[in->first_operand].buffer;
-    for (uint32_t u = 0; u < program->unit_count; u++) {
-        if (program->unit[u].copies != GAL_GROUP_NONE && program->unit[u].gradient == buffer) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The block's next instruction that the chain has too (structure.c), of plain backward its original; the fragment's
  * end: none. */
 static uint32_t next_own(const gal_program *program, gal_fragment_kind kind, bool borrowing, uint32_t after)
@@ -193,7 +172,7 @@ static uint32_t next_own(const gal_program *program, gal_fragment_kind kind, boo
     for (; i < fragment->first + fragment->count; i++) {
         const gal_instruction *in = &program->instruction[i];
         const bool last_only =
-            in->only_last && (kind == GAL_FRAGMENT_BACKWARD || (borrowing && is_of_shared(program, in)));
+            in->only_last && (kind == GAL_FRAGMENT_BACKWARD || (borrowing && gal_lone_is_of_shared(program, in)));
         if ((in->group & GAL_GROUP_RELATION) == 0 && !last_only) {
             break;
         }
@@ -253,8 +232,9 @@ static void list_parts(lister *l, gal_fragment_kind kind)
             add_part(l, i, forward ? SIDE_FORWARD : SIDE_BACKWARD, works++);
             continue;
         }
-        const gal_program *own = lone_of(l->chain, block)->like;
-        at[block] = next_own(own, kind, borrows(l->program, block, lone_of(l->chain, block)), at[block]);
+        const gal_lone *lone = lone_of(l->chain, block);
+        const gal_program *own = lone->like;
+        at[block] = next_own(own, kind, gal_lone_borrows(lone, l->program, block), at[block]);
         l->like = at[block] < own->instruction_count && own->instruction[at[block]].op == in->op &&
                   own->instruction[at[block]].stream == in->stream;
         add_part(l, i, block < l->chain->from_count ? SIDE_FROM : SIDE_TO, at[block]);

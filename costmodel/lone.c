@@ -301,6 +301,28 @@ gal_code gal_lone_memory_as_placed(const gal_lone *lone, uint32_t microbatch_sam
     return GAL_OK;
 }
 
+/* ---- in a chain ---- */
+
+bool gal_lone_borrows(const gal_lone *lone, const gal_program *chain, uint32_t block)
+{
+    uint32_t own = 0;
+    for (uint32_t u = 0; u < chain->unit_count; u++) {
+        own += chain->unit[u].block == block;
+    }
+    return own < lone->like->unit_count;
+}
+
+bool gal_lone_is_of_shared(const gal_program *program, const gal_instruction *in)
+{
+    const uint32_t buffer = program->operand[in->first_operand].buffer;
+    for (uint32_t u = 0; u < program->unit_count; u++) {
+        if (program->unit[u].copies != GAL_GROUP_NONE && program->unit[u].gradient == buffer) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- costs ---- */
 
 static double kernel_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t instruction,

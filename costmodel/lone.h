@@ -71,6 +71,11 @@ void gal_lone_free(gal_lone *lone); /* the arrays; accepts a zeroed one */
  * terms of weights too, and of what is kept in a file, its placement scales: every buffer that grows with the samples
  * stays aligned. */
 bool gal_lone_stands_for(const gal_lone *lone, uint32_t microbatch_samples);
+/* Whether an earlier block of the chain has brought a unit of this one, the chain's block. */
+bool gal_lone_borrows(const gal_lone *lone, const gal_program *chain, uint32_t block);
+/* Of a unit that several blocks hold: where an earlier block of a chain brings it, a later one does not synchronise it.
+ */
+bool gal_lone_is_of_shared(const gal_program *program, const gal_instruction *in);
 /* [instruction] in company, where the axes lie so, as gal_lone_kernels has them: the block's, until it is asked again.
  */
 const gal_cost *gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_axis_levels *levels,
@@ -87,7 +92,8 @@ double gal_lone_stored_seconds(const gal_lone *lone, const gal_durations *durati
 void gal_lone_link_seconds(const gal_lone *lone, const gal_cost *cost, double seconds[GAL_LINK_LEVELS_MAX]);
 /* Of a placement that scales; elsewhere what that would be, buffers taken for unaligned. */
 void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out);
-/* As lowered for so many samples, whether or not the placement scales. GAL_ERR_SYSTEM without memory. */
+/* As lowered for so many samples, whether or not the placement scales; but for bytes.boundary, which where it does not
+ * is that of the lowered ones. GAL_ERR_SYSTEM without memory. */
 gal_code gal_lone_memory_as_placed(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out,
                                    gal_error *err);
 

@@ -149,24 +149,12 @@ gal_code gal_structures_lone(gal_structures *structures, const gal_price_query *
 
 /* ---- chains ---- */
 
-/* Of a unit that a chain's earlier block brings: a later one of the same tensor does not synchronise it. */
-static bool is_of_borrowed(const gal_program *program, const gal_instruction *in)
-{
-    const uint32_t buffer = program->operand[in->first_operand].buffer;
-    for (uint32_t u = 0; u < program->unit_count; u++) {
-        if (program->unit[u].copies != GAL_GROUP_NONE && program->unit[u].gradient == buffer) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Whether a block alone does what none of the chain does there: transfers; in plain backward what only the last
  * microbatch does; what is of a borrowed unit. */
 static bool left_out(const gal_program *program, const gal_instruction *in, gal_fragment_kind kind, bool borrows)
 {
     return (in->group & GAL_GROUP_RELATION) != 0 ||
-           (in->only_last && (kind == GAL_FRAGMENT_BACKWARD || (borrows && is_of_borrowed(program, in))));
+           (in->only_last && (kind == GAL_FRAGMENT_BACKWARD || (borrows && gal_lone_is_of_shared(program, in))));
 }
 
 /* The block's next instruction in the fragment, of a sub-batch; of plain backward its original. */
@@ -182,16 +170,6 @@ static uint32_t next_own(const gal_program *program, gal_fragment_kind kind, boo
     }
     GAL_ASSERT(i < fragment->first + fragment->count);
     return i;
-}
-
-/* Whether an earlier block of the chain has brought a unit of this one. */
-static bool borrows(const gal_program *chain, uint32_t block, const gal_lone *lone)
-{
-    uint32_t own = 0;
-    for (uint32_t u = 0; u < chain->unit_count; u++) {
-        own += chain->unit[u].block == block;
-    }
-    return own < lone->like->unit_count;
 }
 
 /* The chain lists its blocks' instructions in their own order; of two sub-batches, which take turns otherwise beside
@@ -211,7 +189,7 @@ static void list_parts(gal_structure *structure, const gal_program *program, gal
         const uint32_t block = in->block - program->first_block;
         const gal_lone *lone = chain->lone[block];
         uint32_t *own = &at[block][in->sub_batch];
-        *own = next_own(lone->like, kind, borrows(program, block, lone), in->sub_batch, *own);
+        *own = next_own(lone->like, kind, gal_lone_borrows(lone, program, block), in->sub_batch, *own);
         const gal_instruction *original = &lone->like->instruction[*own];
         GAL_ASSERT(original->op == in->op && original->stream == in->stream && original->only_last == in->only_last);
         const uint32_t step = structure->expansion.step_of[i];
