@@ -291,6 +291,7 @@ static gal_code read_gain(gal_price_cache *cache, const gal_price_query *query, 
     } else {
         read_end(beside, ends_chain(cache, query->type), t, out);
     }
+    out->sync_seconds = fmax(out->sync_seconds, t->own_backward_seconds - out->backward_seconds); /* as of a block */
     if (begins_chain(cache, query->type)) {
         code = add_wait(cache, query, beside, t, out, err);
     }

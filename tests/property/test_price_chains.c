@@ -187,13 +187,16 @@ static gal_code end_price(const bed *b, const gal_price_query *query, const gal_
         out->sync_seconds =
             t.sync_seconds - t.late_seconds - 2 * beside.sync_seconds - (behind ? beside.tail_seconds : 0.0);
     }
+    if (code == GAL_OK && is_single(shape)) {
+        take_turn(&t, &beside, out);
+    }
+    if (code == GAL_OK) {
+        out->sync_seconds = fmax(out->sync_seconds, t.own_backward_seconds - out->backward_seconds);
+    }
     if (code == GAL_OK && !behind) {
         double wait = 0.0;
         code = table_wait(b, query, &t, &beside, out, &wait);
         out->backward_seconds += wait;
-    }
-    if (code == GAL_OK && is_single(shape)) {
-        take_turn(&t, &beside, out);
     }
     memcpy(out->link_share, beside.link_share, sizeof out->link_share);
     if (code == GAL_OK && behind && (shape->shared >> GAL_SHARED_TABLE & 1U) != 0) {
