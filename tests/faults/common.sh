@@ -16,11 +16,13 @@ preloaded() { # name: the path of a library that makes calls of a rank fail or s
     readlink -m "${BUILD:-build}/tests/$1"
 }
 
+# A failure's line holds what was seen: of a machine that runs the tests elsewhere it may be all that there is.
 verdict() { # name passed(0)
     if [ "$2" -eq 0 ]; then
         echo "ok $1"
     else
-        echo "not ok $1"
+        echo "not ok $1: exit ${code:-unknown} after ${took:-unknown} ms, $(grep -c . "$scratch/err") lines: $(
+            tr '\n' '|' <"$scratch/err" | cut -c 1-600)"
         sed 's/^/  # /' "$scratch/err" 2>/dev/null
         status=1
     fi
@@ -39,7 +41,7 @@ measure_overhead_again() { # of a test with other overhead: its own
     cp "$scratch/err-kept" "$scratch/err"
 }
 measure_overhead() { # the longest of three: the machine may be busy
-    local i
+    local i begin took
     overhead=0
     for i in 1 2 3; do
         begin_clock
@@ -50,8 +52,9 @@ measure_overhead() { # the longest of three: the machine may be busy
     echo "# a run that does nothing takes $overhead ms at most"
 }
 # Of a rank that is killed the launcher knows at once: what the end of the others takes then is its own (Open MPI's mpirun
-# looks every 0.3 s), and comes after every timeout too.
-ending=0
+# looks every 0.3 s), and comes after every timeout too. Of one rank in a dozen it waits for the whole second that it gives
+# one to end by itself (odls_base_sigkill_timeout): seen of the same kill as 0.32 s and 1.32 s.
+ending=1000
 count_as_ending() { [ "$took" -gt $ending ] && ending=$took; }
 in_time() { # [seconds more]: by the clock that was stopped last; the machine may have become busier since
     local taken=$took allowed=$(((timeout_seconds + ${1:-0}) * 1000 + ending))
