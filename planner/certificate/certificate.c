@@ -193,10 +193,13 @@ static double whole_least(prover *v, const chain *c, double price, double cutoff
             const double on = v->on[(size_t)block * v->classes + class];
             now->count = 0;
             arrive(v, c, block, class, price, most);
-            for (uint32_t j = 0; j < menu->count && v->arrival.count > 0; j++) {
+            const double least_so_far = gal_cert_list_least(&v->arrival, price);
+            for (uint32_t j = 0; j < menu->count; j++) {
                 if (menu->item[j].class == class && menu->item[j].turn_bytes <= v->top) {
                     const choice more = gal_cert_choice_of(&menu->item[j], at, 1.0, price);
-                    merge(v, now, &v->arrival, &more, price, most - on);
+                    if (least_so_far + more.cost <= most - on) { /* else not even behind the cheapest arrival */
+                        merge(v, now, &v->arrival, &more, price, most - on);
+                    }
                 }
             }
             for (uint32_t i = 0; i < now->count && block + 1 == c->end; i++) {
