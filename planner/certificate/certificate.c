@@ -148,16 +148,11 @@ static double relax(prover *v, const chain *c, double *price)
 
 /* ---- whole blocks ---- */
 
-/* Into a list what no other beats of its own and of another's with more seconds and bytes, up to a cost. */
 static void merge(prover *v, gal_cert_list *into, const gal_cert_list *from, const choice *more, double price,
                   double most)
 {
-    const gal_cert_list out = {
-        gal_cert_merge(into->choice, into->count, from->choice, from->count, more, price, most, v->spare.choice),
-        v->spare.choice};
-    v->spare.choice = into->choice;
-    v->work += out.count;
-    *into = out;
+    gal_cert_merge(into, from, more, price, most, &v->spare);
+    v->work += into->count;
 }
 
 /* Every way into the block's class, with the rest that was priced last. */
@@ -166,7 +161,7 @@ static void arrive(prover *v, const chain *c, uint32_t block, uint32_t class, do
     const gal_cert_list *before = v->list + ((block + 1) % 2) * (size_t)v->classes;
     const double rest = v->rest[(size_t)block * v->classes + class].cost;
     v->arrival.count = block == c->begin ? 1 : 0;
-    v->arrival.choice[0] = nothing;
+    v->arrival.label[0] = (gal_cert_label){0.0, 0.0};
     for (uint32_t from = 0; from < v->classes && block > c->begin && rest < HUGE_VAL; from++) {
         if (gal_cert_list_least(&before[from], price) <= most - rest) { /* else not even for nothing */
             const choice more = {0.0, gal_cert_conversion(&v->t, v->t.types.pair_of[block], from, class), 0.0};
@@ -203,8 +198,8 @@ static double whole_least(prover *v, const chain *c, double price, double cutoff
                 }
             }
             for (uint32_t i = 0; i < now->count && block + 1 == c->end; i++) {
-                const bool fits = now->choice[i].bytes <= v->limit + 1e-12 * fabs(v->limit);
-                least = fits ? fmin(least, now->choice[i].seconds) : least;
+                const bool fits = now->label[i].bytes <= v->limit + 1e-12 * fabs(v->limit);
+                least = fits ? fmin(least, now->label[i].seconds) : least;
             }
         }
     }

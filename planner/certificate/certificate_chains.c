@@ -65,37 +65,75 @@ void gal_cert_reach(const gal_cert_prices *v, const double *least, double ends_s
     }
 }
 
-uint32_t gal_cert_merge(const gal_cert_choice *a, uint32_t a_count, const gal_cert_choice *b, uint32_t b_count,
-                        const gal_cert_choice *more, double price, double most, gal_cert_choice *out)
+/* Writes them behind into's own. Returns how many. */
+static uint32_t join(gal_cert_list *into, const gal_cert_list *from, const gal_cert_choice *more, double price,
+                     double most)
 {
-    static const gal_cert_choice none = {HUGE_VAL, HUGE_VAL, 0.0};
-    double least = HUGE_VAL;
+    gal_cert_label *out = into->label + into->count;
     uint32_t count = 0;
-    for (uint32_t i = 0, j = 0; i < a_count || j < b_count;) {
-        gal_cert_choice next = j < b_count ? gal_cert_joined(&b[j], more) : none;
-        if (j == b_count || (i < a_count && a[i].bytes <= next.bytes)) {
-            next = a[i++];
-        } else {
-            j++;
-            next.seconds = next.seconds + price * next.bytes <= most ? next.seconds : HUGE_VAL;
-        }
-        if (next.seconds < least) {
-            least = next.seconds;
-            out[count++] = next;
-        }
+    for (uint32_t i = 0; i < from->count; i++) {
+        const double seconds = from->label[i].seconds + more->seconds, bytes = from->label[i].bytes + more->bytes;
+        out[count] = (gal_cert_label){seconds, bytes};
+        count += seconds + price * bytes <= most;
     }
-    for (uint32_t i = 0; count > GAL_CERT_LABELS && 2 * i < count; i++) {
-        const uint32_t next = 2 * i + 1 < count ? 2 * i + 1 : 2 * i;
-        out[i] = (gal_cert_choice){0.0, out[next].seconds, out[2 * i].bytes};
+    return count;
+}
+
+/* Of labels those that take less than all before them and `least`. Returns the count with them. */
+static uint32_t copy_faster(const gal_cert_label *from, const gal_cert_label *end, double least, uint32_t count,
+                            gal_cert_label *out)
+{
+    for (; from < end; from++) {
+        out[count] = *from;
+        count += from->seconds < least;
+        least = gal_cert_lesser(from->seconds, least);
     }
-    return count > GAL_CERT_LABELS ? (count + 1) / 2 : count;
+    return count;
+}
+
+/* Of [0, middle) and of [middle, end) those that no other beats. */
+static uint32_t take_unbeaten(const gal_cert_label *own, uint32_t middle, uint32_t end, gal_cert_label *out)
+{
+    double least = HUGE_VAL;
+    uint32_t count = 0, i = 0, j = middle;
+    while (i < middle && j < end) { /* no branch on which comes first: it could not be predicted */
+        const uint32_t is_own = own[i].bytes <= own[j].bytes;
+        const gal_cert_label next = own[j ^ ((i ^ j) & (0U - is_own))];
+        out[count] = next;
+        count += next.seconds < least;
+        least = gal_cert_lesser(next.seconds, least);
+        i += is_own;
+        j += 1U - is_own;
+    }
+    count = copy_faster(own + i, own + middle, least, count, out);
+    return copy_faster(own + j, own + end, least, count, out);
+}
+
+void gal_cert_merge(gal_cert_list *into, const gal_cert_list *from, const gal_cert_choice *more, double price,
+                    double most, gal_cert_list *spare)
+{
+    const uint32_t joined = join(into, from, more, price, most);
+    gal_cert_label *out = spare->label;
+    if (joined == 0) {
+        return;
+    }
+    uint32_t count = take_unbeaten(into->label, into->count, into->count + joined, out);
+    if (count > GAL_CERT_LABELS) {
+        for (uint32_t i = 0; 2 * i < count; i++) {
+            const uint32_t next = 2 * i + 1 < count ? 2 * i + 1 : 2 * i;
+            out[i] = (gal_cert_label){out[next].seconds, out[2 * i].bytes};
+        }
+        count = (count + 1) / 2;
+    }
+    spare->label = into->label;
+    *into = (gal_cert_list){count, out};
 }
 
 gal_cert_list *gal_cert_lists_take(gal_heap *heap, size_t count)
 {
     gal_cert_list *list = gal_heap_take(heap, count, sizeof *list);
     for (size_t i = 0; i < count && heap->code == GAL_OK; i++) {
-        list[i].choice = gal_heap_take(heap, 2 * (GAL_CERT_LABELS + 1), sizeof *list[i].choice);
+        list[i].label = gal_heap_take(heap, 2 * (GAL_CERT_LABELS + 1), sizeof *list[i].label);
     }
     return heap->code == GAL_OK ? list : NULL;
 }
@@ -104,7 +142,7 @@ double gal_cert_list_least(const gal_cert_list *list, double price)
 {
     double least = HUGE_VAL;
     for (uint32_t i = 0; i < list->count; i++) {
-        least = gal_cert_lesser(least, list->choice[i].seconds + price * list->choice[i].bytes);
+        least = gal_cert_lesser(least, list->label[i].seconds + price * list->label[i].bytes);
     }
     return least;
 }

@@ -40,10 +40,15 @@ typedef struct gal_cert_choice {
     double cost, seconds, bytes;
 } gal_cert_choice;
 
-/* Choices that no other beats, by rising bytes. */
+/* Of a choice, where what it costs is not asked. */
+typedef struct gal_cert_label {
+    double seconds, bytes;
+} gal_cert_label;
+
+/* Labels that no other beats, by rising bytes. */
 typedef struct gal_cert_list {
     uint32_t count;
-    gal_cert_choice *choice;
+    gal_cert_label *label; /* has room for two lists */
 } gal_cert_list;
 
 /* Stages whose tables are the same. */
@@ -146,13 +151,13 @@ static inline gal_cert_choice gal_cert_joined(const gal_cert_choice *a, const ga
     return (gal_cert_choice){a->cost + b->cost, a->seconds + b->seconds, a->bytes + b->bytes};
 }
 
-/* What no other beats of two lists, by rising bytes, those of b with more seconds and bytes, as long as they then cost
- * no more than `most`: seconds, and bytes at the price. Where there are more than GAL_CERT_LABELS, the least of two
- * neighbours stands for both. Returns how many are in out, which has room for both lists. */
-uint32_t gal_cert_merge(const gal_cert_choice *a, uint32_t a_count, const gal_cert_choice *b, uint32_t b_count,
-                        const gal_cert_choice *more, double price, double most, gal_cert_choice *out);
+/* Into a list what no other beats of its own and of another's with more seconds and bytes, as long as they then cost no
+ * more than `most`: seconds, and bytes at the price. Where there are more than GAL_CERT_LABELS, the least of two
+ * neighbours stands for both. spare: whose labels it takes, and leaves its own for. */
+void gal_cert_merge(gal_cert_list *into, const gal_cert_list *from, const gal_cert_choice *more, double price,
+                    double most, gal_cert_list *spare);
 
-/* Empty lists, each with room for two that are merged. NULL: heap.code says why. */
+/* Empty lists. NULL: heap.code says why. */
 gal_cert_list *gal_cert_lists_take(gal_heap *heap, size_t count);
 /* What the cheapest of a list costs at the price; infinity: it is empty. */
 double gal_cert_list_least(const gal_cert_list *list, double price);
