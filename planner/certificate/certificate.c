@@ -38,6 +38,7 @@ typedef struct prover {
     double rounds;             /* how often the slowest stage counts */
     gal_round_counts added;    /* how often what tables say that stages add */
     double weight, good, most; /* of the first stage's tail; a bound is not raised beyond; slower stages are no use */
+    double best_weight;        /* that showed most by less effort; 0: none yet */
     double limit_bytes, top, limit; /* of the open menus items above are left out, so many bytes are left */
     effort effort;
     uint64_t work;                       /* blocks looked at, times the ways between their classes */
@@ -219,7 +220,7 @@ static double chain_least(prover *v, const chain *c, uint32_t bottom, uint32_t t
     }
     if (bottom == top) {
         (void)cheapest_chain(v, c, 1.0, price, HUGE_VAL);
-        return whole_least(v, c, price, cutoff);
+        return fmax(whole_least(v, c, price, cutoff), relaxed); /* two neighbours' least may be less than both */
     }
     return chain_least(v, c, middle + 1, top, chain_least(v, c, bottom, middle, cutoff));
 }
@@ -510,18 +511,22 @@ static double prove(prover *v, double weight, double enough)
 }
 
 /* Under the best of some weights; kernels have no tail. What a plan takes is linear in the weight, so the least of all
- * plans is concave: beyond a neighbour that is less there is no more. */
+ * plans is concave: beyond a neighbour that is less there is no more. Of 0 and 1 first what showed more by less effort,
+ * which rarely leaves anything to the other; of several stages 0, by which all their tables are opened. */
 static double prove_best(prover *v, double enough)
 {
     static const double weight[WEIGHTS] = {0.0, 1.0, 0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875};
     static const double near[WEIGHTS] = {1.0, 1.0, 1.0, 0.25, 0.25, 0.125, 0.125, 0.125, 0.125};
     static const uint32_t first[GAL_CERT_SOURCES] = {0, 1, 0}, end[GAL_CERT_SOURCES] = {1, 2, WEIGHTS};
+    const double begin = v->t.stages == 1 && v->best_weight >= 0.5 ? 1.0 : 0.0;
     double least = -HUGE_VAL, best = 0.0;
     for (uint32_t i = first[v->t.source]; i < end[v->t.source] && least < v->good && (i < 2 || !is_spent(v)); i++) {
-        const double own = fabs(weight[i] - best) <= near[i] ? prove(v, weight[i], enough) : -HUGE_VAL;
-        best = own > least ? weight[i] : best;
+        const double tried = i < 2 ? fabs(begin - weight[i]) : weight[i];
+        const double own = fabs(tried - best) <= near[i] ? prove(v, tried, enough) : -HUGE_VAL;
+        best = own > least ? tried : best;
         least = fmax(least, own);
     }
+    v->best_weight = v->t.source == GAL_CERT_PRICED ? best : 0.0;
     return least;
 }
 
