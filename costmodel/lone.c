@@ -340,14 +340,18 @@ static double kernel_seconds(const gal_lone *lone, const gal_durations *duration
     return gal_known_kernel_seconds(lone->known, durations, &shape);
 }
 
-/* Kernels of forward or of backward of one microbatch (GAL_FRAGMENT_BACKWARD_SYNC), one after the other. */
+/* Kernels of a fragment but for what only the last microbatch does, and the norm, one after the other. */
 static double own_seconds(const gal_lone *lone, gal_fragment_kind kind)
 {
-    const gal_fragment *fragment = &lone->like->fragment[kind];
+    const gal_program *like = lone->like;
+    const gal_fragment *fragment = &like->fragment[kind];
     double seconds = 0.0;
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
-        const gal_instruction *in = &lone->like->instruction[i];
-        const bool counts = in->stream == GAL_STREAM_COMPUTE && !gal_op_is_collective[in->op] && !in->only_last;
+        const gal_instruction *in = &like->instruction[i];
+        const bool is_own =
+            kind != GAL_FRAGMENT_UPDATE || like->buffer[like->operand[in->first_operand].buffer].block == 0;
+        const bool counts =
+            in->stream == GAL_STREAM_COMPUTE && !gal_op_is_collective[in->op] && !in->only_last && is_own;
         seconds += counts ? lone->kernels->cost[i].seconds : 0.0;
     }
     return seconds;
@@ -382,6 +386,7 @@ static void fill_kernels(const gal_lone *lone, const gal_durations *durations, u
     }
     kernels->own_forward_seconds = own_seconds(lone, GAL_FRAGMENT_FORWARD);
     kernels->own_backward_seconds = own_seconds(lone, GAL_FRAGMENT_BACKWARD_SYNC);
+    kernels->own_update_seconds = own_seconds(lone, GAL_FRAGMENT_UPDATE);
     kernels->samples = samples;
 }
 
@@ -469,7 +474,9 @@ double gal_lone_own_seconds(const gal_lone *lone, const gal_durations *durations
                             gal_fragment_kind kind)
 {
     const gal_lone_kernels *kernels = find_kernels(lone, durations, microbatch_samples);
-    return kind == GAL_FRAGMENT_FORWARD ? kernels->own_forward_seconds : kernels->own_backward_seconds;
+    return kind == GAL_FRAGMENT_FORWARD  ? kernels->own_forward_seconds
+           : kind == GAL_FRAGMENT_UPDATE ? kernels->own_update_seconds
+                                         : kernels->own_backward_seconds;
 }
 
 double gal_lone_stored_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples,

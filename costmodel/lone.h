@@ -32,7 +32,7 @@ typedef struct gal_lone_buffer {
  * ask for too; collectives where the axes lay then. */
 typedef struct gal_lone_kernels {
     uint32_t samples; /* 0: none yet */
-    double own_forward_seconds, own_backward_seconds;
+    double own_forward_seconds, own_backward_seconds, own_update_seconds;
     gal_cost *cost; /* [instruction]; 0 of what goes between stages, and of plain backward, whose costs are those of
                      * backward+sync */
 } gal_lone_kernels;
@@ -82,7 +82,8 @@ const gal_cost *gal_lone_costs(const gal_lone *lone, const gal_durations *durati
                                uint32_t microbatch_samples);
 /* Of the kernels of forward and backward whose work grows with the samples: what they take one after the other. */
 double gal_lone_compute_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples);
-/* Kernels of forward or of backward of one microbatch (GAL_FRAGMENT_BACKWARD_SYNC), one after the other. */
+/* Kernels of forward, of backward of one microbatch (GAL_FRAGMENT_BACKWARD_SYNC) or of the update, one after the other.
+ */
 double gal_lone_own_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples,
                             gal_fragment_kind kind);
 /* Likewise of transfers to and from a file. */

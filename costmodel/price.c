@@ -336,6 +336,24 @@ static gal_code measure_shorter(gal_price_cache *cache, const gal_lone_chain *ch
     return code;
 }
 
+static gal_code read_memory(const gal_price_cache *cache, const gal_price_query *query, const gal_lone *own,
+                            gal_block_memory *out, gal_error *err)
+{
+    const gal_code code = gal_lone_memory_as_placed(own, query->microbatch_samples, out, err);
+    if (code != GAL_OK) {
+        return code;
+    }
+    out->bytes.relayout = 0;
+    out->relayout_entry = 0;
+    out->bytes.boundary =
+        gal_price_rows_bytes(cache->model, query->strategy, query->microbatch_samples, cache->shape[query->type].out);
+    if (gal_strategy_halves(query->strategy, cache->shape[query->type].kind)) {
+        out->bytes.work *= 2;
+        out->beside = out->bytes.boundary;
+    }
+    return GAL_OK;
+}
+
 static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query, const parts *of,
                            const gal_axis_levels *levels, gal_block_price *out, gal_error *err)
 {
@@ -369,15 +387,7 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
     out->backward_seconds = fmax(out->backward_seconds, t.stored_backward_seconds);
     out->update_seconds = t.update_seconds;
     memcpy(out->shared_update_seconds, t.shared_update_seconds, sizeof t.shared_update_seconds);
-    GAL_TRY(gal_lone_memory_as_placed(own, query->microbatch_samples, &out->memory, err));
-    out->memory.bytes.relayout = 0;
-    out->memory.relayout_entry = 0;
-    out->memory.bytes.boundary =
-        gal_price_rows_bytes(cache->model, query->strategy, query->microbatch_samples, cache->shape[query->type].out);
-    if (gal_strategy_halves(query->strategy, cache->shape[query->type].kind)) {
-        out->memory.bytes.work *= 2;
-        out->memory.beside = out->memory.bytes.boundary;
-    }
+    GAL_TRY(read_memory(cache, query, own, &out->memory, err));
 cleanup:
     gal_lone_free(&temporary_other);
     gal_lone_free(&temporary);
@@ -465,25 +475,32 @@ static gal_code find_charged(gal_price_cache *cache, const gal_price_query *quer
     return code == GAL_OK ? gal_price_keep(cache, &key, &price, sizeof price, out, err) : code;
 }
 
+/* Of a block the query that its price is kept by; *strategy is of this query. */
+static gal_price_query kept_query(const gal_price_cache *cache, const gal_price_query *asked, gal_strategy *strategy)
+{
+    gal_price_query query = *asked;
+    *strategy = *asked->strategy; /* whose overlap is not of every kind of block */
+    query.strategy = strategy;
+    strategy->overlap = gal_strategy_overlap_of(strategy, cache->shape[asked->type].kind);
+    if (strategy->shard_unit == GAL_SHARD_CHUNK && !gal_block_joins_chunks(cache->shape[asked->type].kind)) {
+        strategy->shard_unit = GAL_SHARD_BUCKET;
+        strategy->chunk_elements = 0;
+    }
+    return query;
+}
+
 gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *asked, const gal_block_price **out,
                          gal_error *err)
 {
     gal_price_key key;
-    gal_strategy strategy = *asked->strategy; /* whose overlap is not of every kind of block */
-    gal_price_query alike = *asked;
-    const gal_price_query *query = &alike;
-    alike.strategy = &strategy;
-    strategy.overlap = gal_strategy_overlap_of(&strategy, cache->shape[asked->type].kind);
-    if (strategy.shard_unit == GAL_SHARD_CHUNK && !gal_block_joins_chunks(cache->shape[asked->type].kind)) {
-        strategy.shard_unit = GAL_SHARD_BUCKET;
-        strategy.chunk_elements = 0;
-    }
-    gal_price_key_of(cache, GAL_PRICE_BLOCK, query, &key);
+    gal_strategy strategy;
+    const gal_price_query query = kept_query(cache, asked, &strategy);
+    gal_price_key_of(cache, GAL_PRICE_BLOCK, &query, &key);
     void *found = gal_price_find(cache, &key);
     if (found == NULL) {
         void *like = NULL;
         gal_code code =
-            cache->of != NULL ? find_charged(cache, query, &like, err) : find_like(cache, query, &like, err);
+            cache->of != NULL ? find_charged(cache, &query, &like, err) : find_like(cache, &query, &like, err);
         code = code == GAL_OK ? gal_price_keep(cache, &key, &like, sizeof like, &found, err) : code;
         if (code != GAL_OK) {
             return code;
@@ -491,4 +508,35 @@ gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *asked, c
     }
     *out = *(const gal_block_price *const *)found;
     return GAL_OK;
+}
+
+/* With a charge for bytes in the host's memory, or of a block that would be lowered anew, the price itself. What
+ * several blocks hold is paid for by one: of an update that has some of it nothing is said. */
+gal_code gal_price_block_floor(gal_price_cache *cache, const gal_price_query *asked, gal_block_price *out,
+                               gal_error *err)
+{
+    static const double rounding = 1e-9; /* a block's kernels are the difference of two ends in a chain */
+    gal_strategy strategy;
+    const gal_price_query query = kept_query(cache, asked, &strategy);
+    const uint32_t samples = query.microbatch_samples;
+    gal_kept_lone *kept = NULL;
+    gal_code code = cache->of == NULL ? find_kept(cache, &query, &kept, err) : GAL_OK;
+    if (code != GAL_OK) {
+        return code;
+    }
+    if (kept == NULL || !gal_lone_stands_for(&kept->lone, samples)) {
+        const gal_block_price *price = NULL;
+        code = gal_price_block(cache, asked, &price, err);
+        *out = code == GAL_OK ? *price : *out;
+        return code;
+    }
+    const gal_lone *lone = &kept->lone;
+    const double below = 1.0 - rounding;
+    *out = (gal_block_price){
+        .forward_seconds = below * gal_lone_own_seconds(lone, cache->durations, samples, GAL_FRAGMENT_FORWARD),
+        .backward_seconds = below * gal_lone_own_seconds(lone, cache->durations, samples, GAL_FRAGMENT_BACKWARD_SYNC)};
+    if (cache->shape[query.type].shared == 0) {
+        out->update_seconds = below * gal_lone_own_seconds(lone, cache->durations, samples, GAL_FRAGMENT_UPDATE);
+    }
+    return read_memory(cache, &query, lone, &out->memory, err);
 }

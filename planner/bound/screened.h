@@ -14,7 +14,7 @@
 
 /* The least of any stage; of embedding and head, of theirs. */
 typedef struct gal_screened_item {
-    bool legal;
+    bool legal, priced;
     double forward_seconds, backward_seconds, tail_seconds, update_seconds;
     double enter_seconds, leave_seconds, enter_tail_seconds; /* of the turns: below 0 what they gain */
     double bytes, saved_bytes, work_bytes;                   /* once; for each microbatch in flight; in turn */
@@ -33,7 +33,7 @@ typedef struct gal_screened_prices {
     gal_screened_orders which;
     gal_strategy *strategy;
     gal_screened_item *item;
-    bool *priced; /* [type]; of others legal alone is said, by the rules */
+    bool floored; /* what is legal and not priced has what it takes at least; else legal alone is said, by the rules */
     struct gal_screened_prices *next;
 } gal_screened_prices;
 
@@ -47,12 +47,13 @@ typedef struct gal_screened {
     double bound;                  /* no plan is faster; infinity: none fits */
 } gal_screened;
 
-/* A bound of a cell of one stage from the prices of some types of blocks, of others by their kernels (screens): those
- * of most blocks are priced first, until the bound is enough_seconds or all are. Prices of blocks are by far most of
- * what such a cell takes, and mostly those of a few types rule it out. Of several stages nothing is done: there the
- * turns of types that are not priced might gain. As gal_screened_create, of first orders; *bound is raised. */
-gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_types *types, gal_screens *screens,
-                                 double enough_seconds, gal_screened_prices **prices, double *bound, gal_error *err);
+/* The bound that gal_screened_create has of a cell of one stage, of first orders, from prices of as few strategies as
+ * show it, or as far as enough_seconds. Prices are by far most of what such a cell takes. Every strategy of every type
+ * begins with what it takes at least (gal_price_block_floor); at the best price of memory the cheapest are priced,
+ * until those that are cheapest are priced all: as columns are generated in linear programs. Of several stages nothing
+ * is done: there the turns of what is not priced might gain. As gal_screened_create; *bound is raised. */
+gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_types *types, double enough_seconds,
+                                 gal_screened_prices **prices, double *bound, gal_error *err);
 
 /* types is referred to, and what spec refers to. prices: of cells that differ in their numbers alone, at first NULL;
  * what is new is added, and referred to. GAL_ERR_SYSTEM without memory; else as gal_price_block. */

@@ -265,22 +265,24 @@ cleanup:
     return code;
 }
 
-/* By prices; where those of some blocks rule the cell out no more are asked for. */
+/* By as few prices as show what all do; the others are asked for when the cell's turn comes again. */
+static gal_code bound_some(gal_joint *o, gal_joint_cell *c, const gal_cell_spec *spec, gal_error *err)
+{
+    const double wanted = c->numbers.global_batch_samples * gal_joint_wanted_per_sample(o);
+    const gal_code code =
+        wanted < HUGE_VAL ? gal_screened_bound_some(spec, &o->types, wanted, &o->prices, &c->bound, err) : GAL_OK;
+    c->level = GAL_JOINT_BOUNDED;
+    if (code == GAL_OK && gal_joint_per_sample(c) >= gal_joint_hopeless_per_sample(o, GAL_JOINT_SCREENED)) {
+        gal_joint_close(o, c);
+    }
+    return code;
+}
+
 static gal_code screen(gal_joint *o, gal_joint_cell *c, const gal_cell_spec *spec, gal_error *err)
 {
-    gal_code code = GAL_OK;
-    const double wanted = c->numbers.global_batch_samples * gal_joint_wanted_per_sample(o);
-    if (wanted < HUGE_VAL) {
-        GAL_TRY(gal_screened_bound_some(spec, &o->types, o->screens, wanted, &o->prices, &c->bound, err));
-    }
-    if (gal_joint_per_sample(c) >= gal_joint_hopeless_per_sample(o, GAL_JOINT_SCREENED)) {
-        gal_joint_close(o, c);
-        return GAL_OK;
-    }
-    GAL_TRY(gal_screened_create(spec, &o->types, GAL_FIRST_ORDERS, &o->prices, &c->screened, err));
-    c->bound = fmax(c->bound, c->screened.bound);
+    const gal_code code = gal_screened_create(spec, &o->types, GAL_FIRST_ORDERS, &o->prices, &c->screened, err);
+    c->bound = code == GAL_OK ? fmax(c->bound, c->screened.bound) : c->bound;
     c->level = GAL_JOINT_SCREENED;
-cleanup:
     return code;
 }
 
@@ -298,6 +300,9 @@ gal_code gal_joint_advance(gal_joint *o, gal_joint_cell *c, gal_error *err)
     }
     switch (c->level) {
     case GAL_JOINT_FLOORED:
+        code = bound_some(o, c, &spec, err);
+        break;
+    case GAL_JOINT_BOUNDED:
         code = screen(o, c, &spec, err);
         break;
     case GAL_JOINT_SCREENED:

@@ -9,6 +9,7 @@
 
 typedef enum gal_joint_level {
     GAL_JOINT_FLOORED,
+    GAL_JOINT_BOUNDED, /* by some prices as by all */
     GAL_JOINT_SCREENED,
     GAL_JOINT_STAGED,
     GAL_JOINT_CLOSED

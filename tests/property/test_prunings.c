@@ -34,7 +34,7 @@ static const double rounding = 1e-9;
 /* Each with the bound that it rules out by. */
 typedef enum pruning {
     FLOORS,     /* planner/bound/screen.h: by compute alone */
-    SOME_TYPES, /* planner/bound/screened.h: by prices of some types */
+    SOME,       /* planner/bound/screened.h: by as few prices as show it */
     PRICES,     /* of all */
     STAGES,     /* planner/stages/staged.h: whole stages, in one class first, exact stages, dominated strategies */
     FIRSTS,     /* without conversions, of first orders of axes: planner/space/orders.h */
@@ -44,8 +44,8 @@ typedef enum pruning {
     PRUNING_COUNT
 } pruning;
 
-static const char *const pruning_names[PRUNING_COUNT] = {"floors", "some types", "prices",     "stages",
-                                                         "firsts", "ties",       "ties again", "columns"};
+static const char *const pruning_names[PRUNING_COUNT] = {"floors", "some", "prices",     "stages",
+                                                         "firsts", "ties", "ties again", "columns"};
 
 /* A cell, by a search that rules nothing out. */
 typedef struct off {
@@ -231,8 +231,8 @@ static void check_before_prices(trial *t, const off *cell, const gal_cell_spec *
     assert_true(cell->seconds == HUGE_VAL || least_bytes <= (double)spec->arena_limit_bytes);
     gal_screened_prices *own = NULL; /* of this bound alone */
     double some = 0.0;
-    assert_int_equal(gal_screened_bound_some(spec, &t->types, t->screens, enough, &own, &some, &err), GAL_OK);
-    check_bound(t, cell, SOME_TYPES, some);
+    assert_int_equal(gal_screened_bound_some(spec, &t->types, enough, &own, &some, &err), GAL_OK);
+    check_bound(t, cell, SOME, some);
     gal_screened_prices_free(own);
 }
 
@@ -259,6 +259,64 @@ static void check_stages(const trial *t, const off *cell, const gal_screened *sc
         check_bound(t, cell, TIES_AGAIN, tied.bound);
         assert_int_equal(gal_staged_solve(screened, enough, 0.0, GAL_STAGED_TIED, &tied, &err), GAL_OK);
         check_bound(t, cell, TIES, tied.bound);
+    }
+}
+
+/* By as few prices as show it a cell of one stage has the bound that all show. */
+static void check_few(const gal_screened *first)
+{
+    gal_screened_prices *own = NULL;
+    double some = 0.0;
+    gal_error err = {0};
+    if (first->spec.pp_degree == 1) {
+        assert_int_equal(gal_screened_bound_some(&first->spec, first->types, HUGE_VAL, &own, &some, &err), GAL_OK);
+        assert_true(some <= first->bound * (1.0 + rounding) && some >= first->bound * (1.0 - rounding));
+    }
+    gal_screened_prices_free(own);
+}
+
+static double own_update_seconds(const gal_block_price *price)
+{
+    double seconds = price->update_seconds;
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        seconds -= price->shared_update_seconds[shared];
+    }
+    return seconds;
+}
+
+static double late_seconds(const gal_block_price *price)
+{
+    return price->backward_seconds + price->sync_seconds - price->table_sync_seconds;
+}
+
+/* What is said of an item before it is priced: its bytes, and seconds that any number of rounds takes at least. */
+static void check_floor(const gal_block_price *floor, const gal_block_price *price)
+{
+    assert_memory_equal(&floor->memory, &price->memory, sizeof price->memory);
+    assert_true(floor->forward_seconds <= price->forward_seconds);
+    assert_true(floor->backward_seconds <= price->backward_seconds);
+    assert_true(late_seconds(floor) <= late_seconds(price));
+    assert_true(own_update_seconds(floor) <= own_update_seconds(price));
+}
+
+static void check_floors(const gal_screened *first)
+{
+    for (size_t i = 0; i < (size_t)first->types->type_count * first->strategy_count; i++) {
+        const gal_price_query query = {.type = first->types->shape[i / first->strategy_count].type,
+                                       .strategy = &first->strategy[i % first->strategy_count],
+                                       .device_count = first->spec.device_count / first->spec.pp_degree,
+                                       .stage_count = first->spec.pp_degree,
+                                       .microbatch_samples =
+                                           first->spec.global_batch_samples / first->spec.microbatch_count,
+                                       .prefetch_depth = first->spec.prefetch_depth};
+        gal_block_price floor = {0};
+        const gal_block_price *price = NULL;
+        gal_error err = {0};
+        if (first->item[i].legal) {
+            assert_int_equal(gal_price_block_floor(first->spec.cache, &query, &floor, &err), GAL_OK);
+            assert_int_equal(gal_price_block(first->spec.cache, &query, &price, &err), GAL_OK);
+            check_floor(&floor, price);
+        }
     }
 }
 
@@ -310,6 +368,8 @@ static void check_cell(trial *t, const off *cell)
     assert_int_equal(gal_screened_create(&spec, &t->types, GAL_FIRST_ORDERS, &t->prices, &first, &err), GAL_OK);
     assert_int_equal(gal_screened_create(&spec, &t->types, GAL_ALL_ORDERS, &t->prices, &screened, &err), GAL_OK);
     assert_true(first.bound <= screened.bound * (1.0 + rounding) && first.bound >= screened.bound * (1.0 - rounding));
+    check_few(&first);
+    check_floors(&first);
     check_bound(t, cell, PRICES, screened.bound);
     check_reduced(t, cell, &screened);
     if (screened.bound < HUGE_VAL) {

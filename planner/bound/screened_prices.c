@@ -1,0 +1,282 @@
+#include "planner/bound/screened_prices.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- items ---- */
+
+static void take_least(double *least, double own, bool first)
+{
+    *least = first || own < *least ? own : *least;
+}
+
+/* Of one more stage, or of the first. */
+static void take_price(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                       const gal_block_price *price, bool first, gal_screened_item *item)
+{
+    const bool has_stage = type == types->type_of[types->block_count - 1] && spec->pp_degree > 1;
+    const gal_block_bytes *bytes = &price->memory.bytes;
+    double update_seconds = price->update_seconds;
+    double sync_seconds = price->sync_seconds;
+    item->bytes = (double)(bytes->state + bytes->gradient);
+    /* another block may pay; for the token table the ends of a chain on their stages do (planner/cell/cell.h) */
+    const bool pays = type == types->type_of[0] || has_stage;
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        if (shared == GAL_SHARED_TABLE && pays) {
+            continue;
+        }
+        update_seconds -= price->shared_update_seconds[shared];
+        item->bytes -= (double)price->memory.shared_bytes[shared];
+    }
+    sync_seconds -= pays ? 0.0 : price->table_sync_seconds;
+    take_least(&item->forward_seconds, price->forward_seconds, first);
+    take_least(&item->backward_seconds, price->backward_seconds, first);
+    take_least(&item->tail_seconds, sync_seconds, first);
+    take_least(&item->update_seconds, update_seconds, first);
+    take_least(&item->enter_seconds, price->enter_seconds, first);
+    take_least(&item->leave_seconds, price->leave_seconds, first);
+    take_least(&item->enter_tail_seconds, price->tail_seconds, first);
+    for (uint32_t level = 0; level < GAL_LINK_LEVELS_MAX; level++) {
+        take_least(&item->link_share[level], price->link_share[level], first);
+    }
+    item->saved_bytes = (double)bytes->saved;
+    item->work_bytes = (double)bytes->work;
+    const gal_shared_bytes turn = gal_cell_shared_of(&price->memory, spec->prefetch_depth);
+    item->turn_bytes = (double)gal_shared_sum(&turn);
+    item->boundary_bytes = bytes->boundary;
+    item->memory = &price->memory;
+}
+
+static gal_price_query query_of(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                                const gal_strategy *strategy, uint32_t stage)
+{
+    return (gal_price_query){.type = types->shape[type].type,
+                             .strategy = strategy,
+                             .device_count = spec->device_count / spec->pp_degree,
+                             .stage = stage,
+                             .stage_count = spec->pp_degree,
+                             .microbatch_samples = spec->global_batch_samples / spec->microbatch_count,
+                             .prefetch_depth = spec->prefetch_depth};
+}
+
+static gal_code price_item(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                           const gal_strategy *strategy, gal_screened_item *item, gal_error *err)
+{
+    const uint32_t last = spec->pp_degree - 1;
+    const uint32_t from = type == types->type_of[types->block_count - 1] ? last : 0;
+    const uint32_t to = type == types->type_of[0] ? 0 : last; /* the ends of the chain have their stages */
+    bool plain_done = false;                                  /* one of the stages that lie as all others do */
+    for (uint32_t stage = from; stage <= to; stage++) {
+        const bool plain = gal_price_place(spec->durations, spec->device_count / spec->pp_degree, stage) == 0;
+        if (plain && plain_done) {
+            continue;
+        }
+        plain_done = plain_done || plain;
+        const gal_price_query query = query_of(spec, types, type, strategy, stage);
+        const gal_block_price *price = NULL;
+        const gal_code code = gal_price_block(spec->cache, &query, &price, err);
+        if (code != GAL_OK) {
+            return code;
+        }
+        take_price(spec, types, type, price, stage == from, item);
+    }
+    return GAL_OK;
+}
+
+static gal_code floor_item(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                           const gal_strategy *strategy, gal_screened_item *item, gal_error *err)
+{
+    gal_block_price price = {0};
+    const gal_price_query query = query_of(spec, types, type, strategy, 0);
+    const gal_code code = gal_price_block_floor(spec->cache, &query, &price, err);
+    if (code == GAL_OK) {
+        take_price(spec, types, type, &price, true, item);
+        item->memory = NULL;
+    }
+    return code;
+}
+
+/* A tensor that is too large for a program (GAL_ERR_DOCUMENT): the item is not to be had. */
+static gal_code settle(gal_code code, const gal_error *reason, gal_screened_item *item, gal_error *err)
+{
+    if (code != GAL_OK && code != GAL_ERR_DOCUMENT) {
+        return gal_fail(err, code, "%s", reason->text);
+    }
+    item->legal = code == GAL_OK;
+    return GAL_OK;
+}
+
+gal_code gal_screened_price_item(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                                 uint32_t strategy, gal_screened_prices *prices, gal_error *err)
+{
+    gal_error reason = {0};
+    gal_screened_item *item = &prices->item[(size_t)type * prices->strategy_count + strategy];
+    const gal_code code = price_item(spec, types, type, &prices->strategy[strategy], item, &reason);
+    item->priced = true;
+    return settle(code, &reason, item, err);
+}
+
+gal_code gal_screened_price_type(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                                 gal_screened_prices *prices, gal_error *err)
+{
+    const gal_screened_item *item = &prices->item[(size_t)type * prices->strategy_count];
+    for (uint32_t i = 0; i < prices->strategy_count; i++) {
+        if (item[i].legal && !item[i].priced) {
+            const gal_code code = gal_screened_price_item(spec, types, type, i, prices, err);
+            if (code != GAL_OK) {
+                return code;
+            }
+        }
+    }
+    return GAL_OK;
+}
+
+gal_code gal_screened_floor_all(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices *prices,
+                                gal_error *err)
+{
+    for (size_t i = 0; i < (size_t)types->type_count * prices->strategy_count && !prices->floored; i++) {
+        gal_screened_item *item = &prices->item[i];
+        const uint32_t type = (uint32_t)(i / prices->strategy_count), strategy = (uint32_t)(i % prices->strategy_count);
+        gal_error reason = {0};
+        if (!item->legal || item->priced) {
+            continue;
+        }
+        gal_code code = floor_item(spec, types, type, &prices->strategy[strategy], item, &reason);
+        code = settle(code, &reason, item, err);
+        if (code != GAL_OK) {
+            return code;
+        }
+    }
+    prices->floored = true;
+    return GAL_OK;
+}
+
+/* ---- of all cells of equal stages and samples ---- */
+
+/* All strategies of a space. */
+typedef struct listing {
+    uint32_t count;
+    gal_strategy *strategy;
+    uint32_t *first; /* [strategy] of its orders; itself where all are listed */
+    bool *taken;     /* [strategy] a first one that is legal for some type */
+    bool *legal;     /* [taken][type] */
+} listing;
+
+static void listing_free(listing *l)
+{
+    free(l->legal);
+    free(l->taken);
+    free(l->first);
+    free(l->strategy);
+}
+
+static gal_code listing_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
+                               listing *l, gal_error *err)
+{
+    const uint32_t devices = spec->device_count / spec->pp_degree;
+    const size_t room = gal_space_room(spec->space, devices);
+    *l = (listing){.strategy = malloc(room * sizeof *l->strategy),
+                   .first = malloc(room * sizeof *l->first),
+                   .taken = malloc(room * sizeof *l->taken),
+                   .legal = malloc(room * types->type_count * sizeof *l->legal)};
+    if (l->strategy == NULL || l->first == NULL || l->taken == NULL || l->legal == NULL) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+    }
+    l->count = gal_space_strategies(spec->space, devices, l->strategy);
+    for (uint32_t i = 0; i < l->count; i++) {
+        l->first[i] = i;
+    }
+    return which == GAL_ALL_ORDERS ? GAL_OK
+                                   : gal_orders_number(gal_durations_cluster(spec->durations), devices, l->strategy,
+                                                       l->count, l->first, err);
+}
+
+/* Takes what is legal for some type. Returns how many. */
+static uint32_t take_legal(const gal_cell_spec *spec, const gal_block_types *types, listing *l)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < l->count; i++) {
+        bool *own = &l->legal[(size_t)count * types->type_count];
+        l->taken[i] = false;
+        for (uint32_t type = 0; type < types->type_count && l->first[i] == i; type++) {
+            own[type] = gal_cell_is_legal(spec, types, type, &l->strategy[i]);
+            l->taken[i] = l->taken[i] || own[type];
+        }
+        count += l->taken[i];
+    }
+    return count;
+}
+
+static void copy_taken(const listing *l, const gal_block_types *types, gal_screened_prices *out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < l->count; i++) {
+        if (l->taken[i]) {
+            out->strategy[count++] = l->strategy[i];
+        }
+    }
+    for (size_t i = 0; i < (size_t)types->type_count * count; i++) {
+        out->item[i].legal = l->legal[i % count * types->type_count + i / count];
+    }
+}
+
+/* Nothing is priced yet. */
+static gal_code prices_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
+                              gal_screened_prices **out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_screened_prices *prices = calloc(1, sizeof *prices);
+    listing l = {0};
+    GAL_TRY(listing_create(spec, types, which, &l, err));
+    if (prices == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    }
+    prices->pp_degree = spec->pp_degree;
+    prices->samples = spec->global_batch_samples / spec->microbatch_count;
+    prices->which = which;
+    prices->strategy_count = take_legal(spec, types, &l);
+    prices->strategy = malloc((prices->strategy_count + 1) * sizeof *prices->strategy);
+    prices->item = calloc((size_t)types->type_count * prices->strategy_count + 1, sizeof *prices->item);
+    if (prices->strategy == NULL || prices->item == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    }
+    copy_taken(&l, types, prices);
+    *out = prices;
+    prices = NULL;
+cleanup:
+    listing_free(&l);
+    gal_screened_prices_free(prices);
+    return code;
+}
+
+void gal_screened_prices_free(gal_screened_prices *prices)
+{
+    while (prices != NULL) {
+        gal_screened_prices *next = prices->next;
+        free(prices->item);
+        free(prices->strategy);
+        free(prices);
+        prices = next;
+    }
+}
+
+/* Those met last are first. */
+gal_code gal_screened_prices_find(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
+                                  gal_screened_prices **list, gal_screened_prices **out, gal_error *err)
+{
+    const uint32_t samples = spec->global_batch_samples / spec->microbatch_count;
+    for (gal_screened_prices *at = *list; at != NULL; at = at->next) {
+        if (at->pp_degree == spec->pp_degree && at->samples == samples && at->which == which) {
+            *out = at;
+            return GAL_OK;
+        }
+    }
+    gal_screened_prices *made = NULL;
+    const gal_code code = prices_create(spec, types, which, &made, err);
+    if (code == GAL_OK) {
+        made->next = *list;
+        *list = made;
+        *out = made;
+    }
+    return code;
+}

@@ -1,0 +1,38 @@
+/* Items of cells, priced or not yet: for planner/bound/screened*.c alone. */
+#ifndef GAL_PLANNER_BOUND_SCREENED_PRICES_H
+#define GAL_PLANNER_BOUND_SCREENED_PRICES_H
+
+#include "planner/bound/screened.h"
+
+/* Of the cell, in the list or added to it; of those of new ones legal alone is said, by the rules. GAL_ERR_SYSTEM
+ * without memory. */
+gal_code gal_screened_prices_find(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
+                                  gal_screened_prices **list, gal_screened_prices **out, gal_error *err);
+/* One item, which is legal, or all of a type that are not priced; legal no longer if it is not to be had. Errors: as
+ * gal_price_block, but for that. */
+gal_code gal_screened_price_item(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                                 uint32_t strategy, gal_screened_prices *prices, gal_error *err);
+gal_code gal_screened_price_type(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                                 gal_screened_prices *prices, gal_error *err);
+/* Of all types what items take at least (gal_price_block_floor), once, where they are not priced. The cell has one
+ * stage. */
+gal_code gal_screened_floor_all(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices *prices,
+                                gal_error *err);
+
+/* Menus of all types, legal items alone; of_item[type * strategy_count + item]: its strategy. */
+typedef struct gal_screened_menus {
+    gal_relaxed_type *type;
+    gal_relaxed_item *item;
+    uint32_t *of_item;
+} gal_screened_menus;
+
+/* GAL_ERR_SYSTEM without memory; freed also if it fails. */
+gal_code gal_screened_menus_create(const gal_screened *s, gal_screened_menus *out, gal_error *err);
+void gal_screened_menus_free(gal_screened_menus *menus); /* accepts a zeroed one */
+/* Of a type, anew. */
+void gal_screened_menus_list(const gal_screened *s, uint32_t type, gal_screened_menus *menus);
+gal_relaxed_item gal_screened_relaxed(const gal_cell_spec *spec, const gal_screened_item *item);
+/* limit_bytes[stage], as gal_screen_limits has them with the least work of the ends. */
+void gal_screened_limits(const gal_screened *s, double *limit_bytes);
+
+#endif
