@@ -279,6 +279,15 @@ void gal_screen_limits(const gal_cell_spec *spec, double first_work_bytes, doubl
     }
 }
 
+gal_code gal_screen_menus(gal_screens *screens, const gal_cell_spec *spec, const gal_relaxed_type **out, gal_error *err)
+{
+    menus *m = NULL;
+    const gal_code code = find_menus(screens, spec->device_count / spec->pp_degree,
+                                     spec->global_batch_samples / spec->microbatch_count, &m, err);
+    *out = code == GAL_OK ? m->type : NULL;
+    return code;
+}
+
 gal_code gal_screen_floor(gal_screens *screens, const gal_cell_spec *spec, double *bound_seconds, double *least_bytes,
                           gal_error *err)
 {

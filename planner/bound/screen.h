@@ -23,6 +23,11 @@ gal_floors *gal_screens_floors(const gal_screens *screens);
 gal_code gal_screen_floor(gal_screens *screens, const gal_cell_spec *spec, double *bound_seconds, double *least_bytes,
                           gal_error *err);
 
+/* What that is from: the splits of each type of block by their kernels, [type]; the items' numbers inside are
+ * anybody's, until the next call. Errors: as gal_floors_of. */
+gal_code gal_screen_menus(gal_screens *screens, const gal_cell_spec *spec, const gal_relaxed_type **out,
+                          gal_error *err);
+
 /* What bounds of cells share. How often a block's round counts at least: the mean stage's m, and of the others' one in
  * the bubble what the schedule leaves of it (costmodel/objective.h: gal_round_counts). */
 double gal_screen_rounds(const gal_cell_spec *spec);

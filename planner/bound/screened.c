@@ -58,9 +58,17 @@ gal_code gal_screened_menus_create(const gal_screened *s, gal_screened_menus *ou
     for (uint32_t type = 0; type < s->types->type_count; type++) {
         out->type[type] = (gal_relaxed_type){.block_count = gal_screen_block_count(s->types, type),
                                              .item = out->item + (size_t)type * s->strategy_count};
-        gal_screened_menus_list(s, type, out);
     }
     return GAL_OK;
+}
+
+static gal_code list_all(const gal_screened *s, gal_screened_menus *out, gal_error *err)
+{
+    const gal_code code = gal_screened_menus_create(s, out, err);
+    for (uint32_t type = 0; type < s->types->type_count && code == GAL_OK; type++) {
+        gal_screened_menus_list(s, type, out);
+    }
+    return code;
 }
 
 static double least_work(const gal_screened *s, uint32_t type)
@@ -108,7 +116,7 @@ static gal_code bound_by_memory(gal_screened *s, gal_error *err)
     double limit_bytes[GAL_STAGES_MAX];
     gal_screened_menus m = {0};
     double gain = 0.0;
-    GAL_TRY(gal_screened_menus_create(s, &m, err));
+    GAL_TRY(list_all(s, &m, err));
     gal_screened_limits(s, limit_bytes);
     const gal_rates even = {.forward = gal_screen_rounds(&s->spec), .backward = gal_screen_rounds(&s->spec)};
     for (uint32_t p = 0; p < stages; p++) {
@@ -249,7 +257,7 @@ gal_code gal_screened_pick(const gal_screened *s, uint32_t most, bool *marked, g
     double limit_bytes[GAL_STAGES_MAX];
     gal_screened_menus m = {0};
     uint32_t before = 0;
-    GAL_TRY(gal_screened_menus_create(s, &m, err));
+    GAL_TRY(list_all(s, &m, err));
     gal_screened_limits(s, limit_bytes);
     for (uint32_t p = 0; p < stages; p++) {
         const uint32_t in_flight = gal_screen_in_flight(&s->spec, p);

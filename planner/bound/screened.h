@@ -33,7 +33,8 @@ typedef struct gal_screened_prices {
     gal_screened_orders which;
     gal_strategy *strategy;
     gal_screened_item *item;
-    bool floored; /* what is legal and not priced has what it takes at least; else legal alone is said, by the rules */
+    bool *floored; /* [type] what is legal and not priced has what it takes at least; else legal alone is said, by the
+                    * rules */
     struct gal_screened_prices *next;
 } gal_screened_prices;
 
@@ -48,12 +49,13 @@ typedef struct gal_screened {
 } gal_screened;
 
 /* The bound that gal_screened_create has of a cell of one stage, of first orders, from prices of as few strategies as
- * show it, or as far as enough_seconds. Prices are by far most of what such a cell takes. Every strategy of every type
- * begins with what it takes at least (gal_price_block_floor); at the best price of memory the cheapest are priced,
- * until those that are cheapest are priced all: as columns are generated in linear programs. Of several stages nothing
- * is done: there the turns of what is not priced might gain. As gal_screened_create; *bound is raised. */
-gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_types *types, double enough_seconds,
-                                 gal_screened_prices **prices, double *bound, gal_error *err);
+ * show it, or as far as enough_seconds. Prices are by far most of what such a cell takes. The types begin with their
+ * splits by kernels (screens); then, those of most blocks first, their strategies with what each takes at least
+ * (gal_price_block_floor), and at the best price of memory the cheapest are priced, until those that are cheapest are
+ * priced all: as columns are generated in linear programs. Of several stages nothing is done: there the turns of what
+ * is not priced might gain. As gal_screened_create; *bound is raised. */
+gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_types *types, gal_screens *screens,
+                                 double enough_seconds, gal_screened_prices **prices, double *bound, gal_error *err);
 
 /* types is referred to, and what spec refers to. prices: of cells that differ in their numbers alone, at first NULL;
  * what is new is added, and referred to. GAL_ERR_SYSTEM without memory; else as gal_price_block. */

@@ -131,23 +131,22 @@ gal_code gal_screened_price_type(const gal_cell_spec *spec, const gal_block_type
     return GAL_OK;
 }
 
-gal_code gal_screened_floor_all(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices *prices,
-                                gal_error *err)
+gal_code gal_screened_floor_type(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                                 gal_screened_prices *prices, gal_error *err)
 {
-    for (size_t i = 0; i < (size_t)types->type_count * prices->strategy_count && !prices->floored; i++) {
-        gal_screened_item *item = &prices->item[i];
-        const uint32_t type = (uint32_t)(i / prices->strategy_count), strategy = (uint32_t)(i % prices->strategy_count);
+    for (uint32_t i = 0; i < prices->strategy_count && !prices->floored[type]; i++) {
+        gal_screened_item *item = &prices->item[(size_t)type * prices->strategy_count + i];
         gal_error reason = {0};
         if (!item->legal || item->priced) {
             continue;
         }
-        gal_code code = floor_item(spec, types, type, &prices->strategy[strategy], item, &reason);
+        gal_code code = floor_item(spec, types, type, &prices->strategy[i], item, &reason);
         code = settle(code, &reason, item, err);
         if (code != GAL_OK) {
             return code;
         }
     }
-    prices->floored = true;
+    prices->floored[type] = true;
     return GAL_OK;
 }
 
@@ -237,7 +236,8 @@ static gal_code prices_create(const gal_cell_spec *spec, const gal_block_types *
     prices->strategy_count = take_legal(spec, types, &l);
     prices->strategy = malloc((prices->strategy_count + 1) * sizeof *prices->strategy);
     prices->item = calloc((size_t)types->type_count * prices->strategy_count + 1, sizeof *prices->item);
-    if (prices->strategy == NULL || prices->item == NULL) {
+    prices->floored = calloc(types->type_count, sizeof *prices->floored);
+    if (prices->strategy == NULL || prices->item == NULL || prices->floored == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     copy_taken(&l, types, prices);
@@ -253,6 +253,7 @@ void gal_screened_prices_free(gal_screened_prices *prices)
 {
     while (prices != NULL) {
         gal_screened_prices *next = prices->next;
+        free(prices->floored);
         free(prices->item);
         free(prices->strategy);
         free(prices);

@@ -14,10 +14,10 @@ gal_code gal_screened_price_item(const gal_cell_spec *spec, const gal_block_type
                                  uint32_t strategy, gal_screened_prices *prices, gal_error *err);
 gal_code gal_screened_price_type(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
                                  gal_screened_prices *prices, gal_error *err);
-/* Of all types what items take at least (gal_price_block_floor), once, where they are not priced. The cell has one
+/* Of a type what items take at least (gal_price_block_floor), once, where they are not priced. The cell has one
  * stage. */
-gal_code gal_screened_floor_all(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices *prices,
-                                gal_error *err);
+gal_code gal_screened_floor_type(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                                 gal_screened_prices *prices, gal_error *err);
 
 /* Menus of all types, legal items alone; of_item[type * strategy_count + item]: its strategy. */
 typedef struct gal_screened_menus {
@@ -26,7 +26,7 @@ typedef struct gal_screened_menus {
     uint32_t *of_item;
 } gal_screened_menus;
 
-/* GAL_ERR_SYSTEM without memory; freed also if it fails. */
+/* Empty. GAL_ERR_SYSTEM without memory; freed also if it fails. */
 gal_code gal_screened_menus_create(const gal_screened *s, gal_screened_menus *out, gal_error *err);
 void gal_screened_menus_free(gal_screened_menus *menus); /* accepts a zeroed one */
 /* Of a type, anew. */

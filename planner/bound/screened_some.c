@@ -1,6 +1,7 @@
 /* A bound of a cell of one stage from as few prices as show it. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "planner/bound/screened_prices.h"
 
@@ -11,7 +12,8 @@ typedef struct some {
     gal_screened s;
     gal_screened_prices *prices;
     gal_screened_menus menus;
-    uint32_t *candidate; /* [strategy_count] items that are not priced */
+    gal_relaxed_type *menu; /* [type] its splits by kernels, until it is listed in menus */
+    uint32_t *candidate;    /* [strategy_count] items that are not priced */
 } some;
 
 static bool is_priced(const some *o, uint32_t type, uint32_t item)
@@ -77,38 +79,100 @@ static gal_code price_cheapest(some *o, uint32_t type, bool *more, gal_error *er
     }
 }
 
-gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_types *types, double enough_seconds,
-                                 gal_screened_prices **prices, double *bound, gal_error *err)
+static double least_work(const gal_relaxed_type *menu)
+{
+    double least = HUGE_VAL;
+    for (uint32_t i = 0; i < menu->item_count; i++) {
+        least = fmin(least, menu->item[i].work_bytes);
+    }
+    return least < HUGE_VAL ? least : 0.0;
+}
+
+/* At the best price of memory, by what is priced and what the rest takes at least. */
+static void raise_bound(some *o, double *bound)
+{
+    const gal_block_types *types = o->s.types;
+    const uint32_t in_flight = gal_screen_in_flight(&o->s.spec, 0);
+    double limit_bytes = 0.0;
+    gal_screen_limits(&o->s.spec, least_work(&o->menu[types->type_of[0]]),
+                      least_work(&o->menu[types->type_of[types->block_count - 1]]), &limit_bytes);
+    const gal_relaxed_pipeline pipeline = {1, gal_screen_rounds(&o->s.spec), &in_flight, &limit_bytes};
+    *bound = fmax(*bound, gal_relaxed_bound(o->menu, types->type_count, &pipeline, NULL));
+}
+
+static void list_type(some *o, uint32_t type)
+{
+    gal_screened_menus_list(&o->s, type, &o->menus);
+    o->menu[type] = o->menus.type[type];
+}
+
+/* Those of most blocks first: often their prices alone rule the cell out. */
+static void order_types(const gal_block_types *types, uint32_t order[GAL_TYPES_MAX])
+{
+    for (uint32_t type = 0; type < types->type_count; type++) {
+        uint32_t at = type;
+        for (; at > 0 && gal_screen_block_count(types, order[at - 1]) < gal_screen_block_count(types, type); at--) {
+            order[at] = order[at - 1];
+        }
+        order[at] = type;
+    }
+}
+
+/* Raises the bound by a type. *more: prices were asked for, or the type was not listed before. */
+static gal_code raise_by(some *o, uint32_t type, double enough_seconds, double *bound, bool *more, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    bool priced = false;
+    if (o->menu[type].item != o->menus.type[type].item) {
+        GAL_TRY(gal_screened_floor_type(&o->s.spec, o->s.types, type, o->prices, err));
+        list_type(o, type);
+        raise_bound(o, bound);
+        *more = true;
+    }
+    if (*bound < enough_seconds) {
+        GAL_TRY(price_cheapest(o, type, &priced, err));
+    }
+    if (priced) {
+        list_type(o, type);
+        raise_bound(o, bound);
+        *more = true;
+    }
+cleanup:
+    return code;
+}
+
+gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_types *types, gal_screens *screens,
+                                 double enough_seconds, gal_screened_prices **prices, double *bound, gal_error *err)
 {
     gal_code code = GAL_OK;
     some o = {.s = {.spec = *spec, .types = types}};
-    const uint32_t in_flight = gal_screen_in_flight(spec, 0);
+    const gal_relaxed_type *kernels = NULL;
+    uint32_t order[GAL_TYPES_MAX];
     bool more = spec->pp_degree == 1;
     if (!more) {
         return GAL_OK;
     }
+    GAL_TRY(gal_screen_menus(screens, spec, &kernels, err));
     GAL_TRY(gal_screened_prices_find(spec, types, GAL_FIRST_ORDERS, prices, &o.prices, err));
-    GAL_TRY(gal_screened_floor_all(spec, types, o.prices, err));
     o.s.strategy = o.prices->strategy;
     o.s.strategy_count = o.prices->strategy_count;
     o.s.item = o.prices->item;
     GAL_TRY(gal_screened_menus_create(&o.s, &o.menus, err));
     o.candidate = malloc(((size_t)o.s.strategy_count + 1) * sizeof *o.candidate);
-    if (o.candidate == NULL) {
+    o.menu = malloc(types->type_count * sizeof *o.menu);
+    if (o.candidate == NULL || o.menu == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
+    memcpy(o.menu, kernels, types->type_count * sizeof *o.menu);
+    order_types(types, order);
     while (more) {
-        double limit_bytes = 0.0;
-        gal_screened_limits(&o.s, &limit_bytes);
-        const gal_relaxed_pipeline pipeline = {1, gal_screen_rounds(spec), &in_flight, &limit_bytes};
-        *bound = fmax(*bound, gal_relaxed_bound(o.menus.type, types->type_count, &pipeline, NULL));
         more = false;
-        for (uint32_t type = 0; type < types->type_count && *bound < enough_seconds; type++) {
-            GAL_TRY(price_cheapest(&o, type, &more, err));
-            gal_screened_menus_list(&o.s, type, &o.menus);
+        for (uint32_t i = 0; i < types->type_count && *bound < enough_seconds; i++) {
+            GAL_TRY(raise_by(&o, order[i], enough_seconds, bound, &more, err));
         }
     }
 cleanup:
+    free(o.menu);
     free(o.candidate);
     gal_screened_menus_free(&o.menus);
     return code;

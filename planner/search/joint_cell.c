@@ -269,8 +269,9 @@ cleanup:
 static gal_code bound_some(gal_joint *o, gal_joint_cell *c, const gal_cell_spec *spec, gal_error *err)
 {
     const double wanted = c->numbers.global_batch_samples * gal_joint_wanted_per_sample(o);
-    const gal_code code =
-        wanted < HUGE_VAL ? gal_screened_bound_some(spec, &o->types, wanted, &o->prices, &c->bound, err) : GAL_OK;
+    const gal_code code = wanted < HUGE_VAL
+                              ? gal_screened_bound_some(spec, &o->types, o->screens, wanted, &o->prices, &c->bound, err)
+                              : GAL_OK;
     c->level = GAL_JOINT_BOUNDED;
     if (code == GAL_OK && gal_joint_per_sample(c) >= gal_joint_hopeless_per_sample(o, GAL_JOINT_SCREENED)) {
         gal_joint_close(o, c);

@@ -231,7 +231,7 @@ static void check_before_prices(trial *t, const off *cell, const gal_cell_spec *
     assert_true(cell->seconds == HUGE_VAL || least_bytes <= (double)spec->arena_limit_bytes);
     gal_screened_prices *own = NULL; /* of this bound alone */
     double some = 0.0;
-    assert_int_equal(gal_screened_bound_some(spec, &t->types, enough, &own, &some, &err), GAL_OK);
+    assert_int_equal(gal_screened_bound_some(spec, &t->types, t->screens, enough, &own, &some, &err), GAL_OK);
     check_bound(t, cell, SOME, some);
     gal_screened_prices_free(own);
 }
@@ -263,13 +263,14 @@ static void check_stages(const trial *t, const off *cell, const gal_screened *sc
 }
 
 /* By as few prices as show it a cell of one stage has the bound that all show. */
-static void check_few(const gal_screened *first)
+static void check_few(const trial *t, const gal_screened *first)
 {
     gal_screened_prices *own = NULL;
     double some = 0.0;
     gal_error err = {0};
     if (first->spec.pp_degree == 1) {
-        assert_int_equal(gal_screened_bound_some(&first->spec, first->types, HUGE_VAL, &own, &some, &err), GAL_OK);
+        assert_int_equal(gal_screened_bound_some(&first->spec, first->types, t->screens, HUGE_VAL, &own, &some, &err),
+                         GAL_OK);
         assert_true(some <= first->bound * (1.0 + rounding) && some >= first->bound * (1.0 - rounding));
     }
     gal_screened_prices_free(own);
@@ -368,7 +369,7 @@ static void check_cell(trial *t, const off *cell)
     assert_int_equal(gal_screened_create(&spec, &t->types, GAL_FIRST_ORDERS, &t->prices, &first, &err), GAL_OK);
     assert_int_equal(gal_screened_create(&spec, &t->types, GAL_ALL_ORDERS, &t->prices, &screened, &err), GAL_OK);
     assert_true(first.bound <= screened.bound * (1.0 + rounding) && first.bound >= screened.bound * (1.0 - rounding));
-    check_few(&first);
+    check_few(t, &first);
     check_floors(&first);
     check_bound(t, cell, PRICES, screened.bound);
     check_reduced(t, cell, &screened);
