@@ -176,18 +176,23 @@ static gal_code find_split(gal_floors *floors, uint32_t type, const gal_split_ki
 
 /* ---- its floor for some samples ---- */
 
-static gal_block_floor floor_of(const gal_floors *floors, const split_block *block, uint32_t samples)
+static gal_code find_floor(const gal_floors *floors, const split_block *block, uint32_t samples, gal_block_floor *out,
+                           gal_error *err)
 {
     gal_block_memory memory;
-    gal_lone_memory(&block->lone, samples, &memory);
+    const gal_code code = gal_lone_memory(&block->lone, samples, &memory, err);
+    if (code != GAL_OK) {
+        return code;
+    }
     uint64_t state = memory.bytes.state + memory.bytes.gradient;
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         state -= memory.shared_bytes[shared];
     }
-    return (gal_block_floor){.seconds = gal_lone_compute_seconds(&block->lone, floors->durations, samples),
+    *out = (gal_block_floor){.seconds = gal_lone_compute_seconds(&block->lone, floors->durations, samples),
                              .state_bytes = state,
                              .saved_bytes = memory.bytes.saved,
                              .work_bytes = block->split.stepped ? 0 : memory.bytes.work};
+    return GAL_OK;
 }
 
 static gal_code keep(split_block *block, uint32_t samples, const gal_block_floor *floor, gal_error *err)
@@ -219,6 +224,6 @@ gal_code gal_floors_of(gal_floors *floors, uint32_t type, gal_split_kind split, 
             return GAL_OK;
         }
     }
-    *out = floor_of(floors, block, samples);
-    return keep(block, samples, out, err);
+    code = find_floor(floors, block, samples, out, err);
+    return code == GAL_OK ? keep(block, samples, out, err) : code;
 }

@@ -241,19 +241,19 @@ bool gal_lone_stands_for(const gal_lone *lone, uint32_t microbatch_samples)
             ((!lone->stepped && lone->memory.host.kept_stored == 0) || placement_scales(lone, microbatch_samples)));
 }
 
-void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out)
+/* Of a placement that scales. */
+static void scale_memory(const gal_lone *lone, uint32_t samples, gal_block_memory *out)
 {
     gal_block_bytes *bytes = &out->bytes;
     *out = lone->memory;
-    bytes->saved = scaled(lone, bytes->saved, microbatch_samples);
-    bytes->input = scaled(lone, bytes->input, microbatch_samples);
-    bytes->boundary = scaled(lone, bytes->boundary, microbatch_samples);
-    bytes->work = scaled(lone, bytes->work, microbatch_samples);
-    bytes->staged_input = scaled(lone, bytes->staged_input, microbatch_samples);
-    bytes->staged_saved = scaled(lone, bytes->staged_saved, microbatch_samples);
-    out->host.kept = scaled(lone, out->host.kept, microbatch_samples);
-    out->host.kept_stored = scaled(lone, out->host.kept_stored, microbatch_samples);
-    out->host.parts.kept = scaled(lone, out->host.parts.kept, microbatch_samples);
+    bytes->saved = scaled(lone, bytes->saved, samples);
+    bytes->input = scaled(lone, bytes->input, samples);
+    bytes->work = scaled(lone, bytes->work, samples);
+    bytes->staged_input = scaled(lone, bytes->staged_input, samples);
+    bytes->staged_saved = scaled(lone, bytes->staged_saved, samples);
+    out->host.kept = scaled(lone, out->host.kept, samples);
+    out->host.kept_stored = scaled(lone, out->host.kept_stored, samples);
+    out->host.parts.kept = scaled(lone, out->host.parts.kept, samples);
 }
 
 /* Buffers as they are for so many samples, where they grow; placed in the stead of the program's own. */
@@ -274,12 +274,11 @@ static void place_grown(const gal_lone *lone, uint32_t samples, gal_program *pro
     gal_place(program, like);
 }
 
-gal_code gal_lone_memory_as_placed(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out,
-                                   gal_error *err)
+gal_code gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out, gal_error *err)
 {
     gal_block_memory grown;
     if (placement_scales(lone, microbatch_samples)) {
-        gal_lone_memory(lone, microbatch_samples, out);
+        scale_memory(lone, microbatch_samples, out);
         return GAL_OK;
     }
     gal_program *program = malloc(sizeof *program + lone->like->buffer_count * sizeof *program->buffer);

@@ -91,11 +91,8 @@ double gal_lone_stored_seconds(const gal_lone *lone, const gal_durations *durati
                                gal_fragment_kind kind);
 /* Of cost, what its collectives take the links of each level in forward and backward of one microbatch. */
 void gal_lone_link_seconds(const gal_lone *lone, const gal_cost *cost, double seconds[GAL_LINK_LEVELS_MAX]);
-/* Of a placement that scales; elsewhere what that would be, buffers taken for unaligned. */
-void gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out);
-/* As lowered for so many samples, whether or not the placement scales; but for bytes.boundary, which where it does not
- * is that of the lowered ones. GAL_ERR_SYSTEM without memory. */
-gal_code gal_lone_memory_as_placed(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out,
-                                   gal_error *err);
+/* As lowered for so many samples, if it stands for them; else, without a file, all but the work. bytes.boundary is 0.
+ * GAL_ERR_SYSTEM without memory. */
+gal_code gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out, gal_error *err);
 
 #endif

@@ -339,7 +339,7 @@ static gal_code measure_shorter(gal_price_cache *cache, const gal_lone_chain *ch
 static gal_code read_memory(const gal_price_cache *cache, const gal_price_query *query, const gal_lone *own,
                             gal_block_memory *out, gal_error *err)
 {
-    const gal_code code = gal_lone_memory_as_placed(own, query->microbatch_samples, out, err);
+    const gal_code code = gal_lone_memory(own, query->microbatch_samples, out, err);
     if (code != GAL_OK) {
         return code;
     }
