@@ -156,10 +156,20 @@ static double forward_of_stage(const gal_price_cache *cache, const gal_price_que
     return block_seconds * gal_model_block_count(cache->model) / stages_of(cache, query);
 }
 
-/* What sync adds to a chain's backward. */
+/* Share of a chain's backward: where two calls differ by less it is by rounding alone. Their seconds are differences of
+ * sums of up to some thousand steps, each rounded to 2^-53; what is real has at least a link's latency. */
+static const double rounding = 1e-11;
+
+/* What sync adds to a chain's backward; 0: nothing. */
 static double added_by_sync(const gal_chain_times *t)
 {
-    return t->sync_seconds - t->late_seconds;
+    const double added = t->sync_seconds - t->late_seconds;
+    return fabs(added) > rounding * t->backward_seconds ? added : 0.0;
+}
+
+static bool adds_sync(const gal_chain_times *t)
+{
+    return fabs(added_by_sync(t)) > 0.0;
 }
 
 /* One more of them, where the first one holds what they share: by the ends of block `steady` and the one behind it in
@@ -175,8 +185,7 @@ static void read_steady(const gal_chain_times *t, double shorter_sync_seconds, u
     out->forward_seconds = t->forward_end[last] - t->forward_end[last - 1];
     out->backward_seconds = t->backward_end[steady] - t->backward_end[steady + 1];
     const double with_sync = t->backward_seconds + added_by_sync(t) - shorter_sync_seconds;
-    out->sync_seconds =
-        added_by_sync(t) == 0.0 ? 0.0 : fmax(with_sync, t->own_backward_seconds) - out->backward_seconds;
+    out->sync_seconds = adds_sync(t) ? fmax(with_sync, t->own_backward_seconds) - out->backward_seconds : 0.0;
     out->enter_seconds = t->forward_seconds - count * out->forward_seconds;
     out->leave_seconds = t->backward_seconds - count * out->backward_seconds;
     out->tail_seconds = added_by_sync(t) - count * out->sync_seconds;
@@ -324,7 +333,7 @@ static gal_code measure_shorter(gal_price_cache *cache, const gal_lone_chain *ch
     gal_lone_chain shorter = *chain;
     gal_structure *structure = NULL;
     *sync_seconds = 0.0;
-    if (added_by_sync(t) == 0.0) {
+    if (!adds_sync(t)) {
         return GAL_OK;
     }
     shorter.block_count--;

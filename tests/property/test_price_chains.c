@@ -73,6 +73,13 @@ static gal_code run_sync(const bed *b, const gal_price_query *query, const uint3
     return gal_chain_run_sync(&chain, seconds, &err);
 }
 
+/* Less than so much of backward is rounding (costmodel/price.c). */
+static double added_by_sync(const gal_chain_times *t)
+{
+    const double added = t->sync_seconds - t->late_seconds;
+    return fabs(added) > 1e-11 * t->backward_seconds ? added : 0.0;
+}
+
 /* Blocks of an even stage. */
 static double stage_blocks(const bed *b, const gal_price_query *query)
 {
@@ -94,12 +101,12 @@ static gal_code inner_price(const bed *b, const gal_price_query *query, const ga
     if (code == GAL_OK) {
         out->forward_seconds = t.forward_end[count - 1] - t.forward_end[count - 2];
         out->backward_seconds = t.backward_end[steady] - t.backward_end[steady + 1];
-        const double added = t.sync_seconds - t.late_seconds;
+        const double added = added_by_sync(&t);
         const double with_sync = fmax(t.backward_seconds + added - shorter_sync_seconds, t.own_backward_seconds);
         out->sync_seconds = added == 0.0 ? 0.0 : with_sync - out->backward_seconds;
         out->enter_seconds = t.forward_seconds - count * out->forward_seconds;
         out->leave_seconds = t.backward_seconds - count * out->backward_seconds;
-        out->tail_seconds = t.sync_seconds - t.late_seconds - count * out->sync_seconds;
+        out->tail_seconds = added - count * out->sync_seconds;
         out->wait_seconds = fmax(t.left_seconds - out->forward_seconds * stage_blocks(b, query), 0.0);
         out->wait_seconds = fmin(out->wait_seconds, fmax(-out->leave_seconds, 0.0));
         out->leave_seconds += out->wait_seconds;
@@ -184,8 +191,7 @@ static gal_code end_price(const bed *b, const gal_price_query *query, const gal_
         out->backward_seconds =
             fmax(t.own_backward_seconds, t.backward_seconds - 2 * beside.backward_seconds -
                                              (head ? 0.0 : beside.leave_seconds - beside.wait_seconds));
-        out->sync_seconds =
-            t.sync_seconds - t.late_seconds - 2 * beside.sync_seconds - (behind ? beside.tail_seconds : 0.0);
+        out->sync_seconds = added_by_sync(&t) - 2 * beside.sync_seconds - (behind ? beside.tail_seconds : 0.0);
     }
     if (code == GAL_OK && is_single(shape)) {
         take_turn(&t, &beside, out);
@@ -434,6 +440,7 @@ static void compare_alike(const bed *b, const gal_strategy *from, const gal_stra
         assert_int_equal(shared->converts, alone->converts);
         assert_int_equal(shared->relayout_bytes, alone->relayout_bytes);
         assert_int_equal(shared->relayout_entry_bytes, alone->relayout_entry_bytes);
+        assert_int_equal(own->alike.entry_count, shared->converts); /* it was not lowered for itself */
         *compared += shared->converts;
     }
     gal_price_cache_free(own);
@@ -461,7 +468,7 @@ static void alike(void **unused)
             compare_alike(&b, from, to, 1 + gal_random_below(&state, gal_model_block_count(&b.model) - 1), &compared);
         }
         assert_true(compared == 120);
-        assert_in_range(b.cache->alike.entry_count, 1, compared); /* none was lowered for itself */
+        assert_in_range(b.cache->alike.entry_count, 1, compared - 1); /* some were like others */
         free_bed(&b);
     }
 }
