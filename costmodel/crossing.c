@@ -374,7 +374,15 @@ cleanup:
     return code;
 }
 
-/* Lists depend on the types, on the lists of the blocks alone, on the steps and on how many instructions each is. */
+/* Chains of others may differ where blocks alone do not: in what units join and in what is issued across a border. */
+static bool is_plain(const gal_strategy *strategy)
+{
+    return strategy->zero_stage <= 1 && strategy->chunk_elements == 0 && strategy->recompute == GAL_RECOMPUTE_NONE &&
+           strategy->overlap == GAL_OVERLAP_NONE && !gal_strategy_offloads(strategy);
+}
+
+/* Of plain strategies lists depend on the types, on the lists of the blocks alone, on the steps and on how many
+ * instructions each is. */
 enum { KEY_STEPS = 8, KEY_WORDS = 4 + 2 * (GAL_RELAYOUT_WORKS_MAX / KEY_STEPS + 1) };
 
 static uint32_t write_key(const gal_crossing_chain *chain, uint64_t *key)
@@ -382,6 +390,8 @@ static uint32_t write_key(const gal_crossing_chain *chain, uint64_t *key)
     const gal_chain_spec *spec = chain->spec;
     const gal_relayout *relayout = chain->relayout;
     uint32_t count = 0;
+    _Static_assert((int)GAL_STEP_JOIN < 16, "bits");
+    GAL_ASSERT(is_plain(spec->strategy[0]) && is_plain(spec->strategy[spec->block_count - 1]));
     key[count++] = (uint64_t)chain->from->list_class << 32 | chain->to->list_class;
     key[count++] = (uint64_t)spec->type[0] << 32 | spec->type[spec->block_count - 1];
     key[count++] = (uint64_t)spec->query->prefetch_depth << 32 | chain->from_count << 16 | spec->block_count;

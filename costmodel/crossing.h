@@ -13,7 +13,8 @@
 typedef struct gal_crossings gal_crossings;
 typedef struct gal_crossing gal_crossing;
 
-/* Blocks of whole microbatches, first of one strategy, then of another. */
+/* Blocks of whole microbatches, first of one strategy, then of another: plain ones, under which nothing is gathered,
+ * runs again or leaves the device. */
 typedef struct gal_crossing_chain {
     const gal_chain_spec *spec; /* of all blocks */
     uint32_t from_count;        /* the rest are of the other strategy */

@@ -199,6 +199,7 @@ static void price_type(const level *l, const level_list *all, const level_list *
     static const double none[GAL_MIX_LEVELS] = {0.0};
     static const double one[GAL_MIX_LEVELS] = {1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0,
                                                1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0};
+    _Static_assert((int)GAL_MIX_LEVELS == 16, "as many ones");
     const gal_mix_stage *stage = l->stage;
     const gal_mix_menu *menu = &stage->menu[type];
     const bool alone = l->at_end[type] && may_be_alone(stage, type);
