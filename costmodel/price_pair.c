@@ -64,14 +64,13 @@ static bool goes_on(const gal_strategy *from, const gal_strategy *to, uint32_t d
            gal_price_rows_alike(from, to, device_count);
 }
 
-/* Where the rows lie that a block of strategy `from` reaches from whole ones, and after their conversion for `to`. */
-static void lay_out(const gal_price_query *from, const gal_price_query *to, gal_layout *before, gal_layout *behind)
+/* Where the rows lie that a block of strategy `from` reaches from whole ones, and after their conversion for `to`: by
+ * steps. Returns how many. */
+static uint32_t lay_out(const gal_atoms *atoms, const gal_price_query *from, const gal_price_query *to,
+                        gal_layout *before, gal_layout *behind, gal_layout_step *steps)
 {
-    gal_atoms atoms;
-    gal_layout_step steps[GAL_LAYOUT_STEPS_MAX];
-    gal_atoms_of(from->device_count, &atoms);
-    gal_layout_of_strategy(from->microbatch_samples, &atoms, from->strategy, before);
-    gal_layout_enter(before, &atoms, to->strategy, steps, behind);
+    gal_layout_of_strategy(from->microbatch_samples, atoms, from->strategy, before);
+    return gal_layout_enter(before, atoms, to->strategy, steps, behind);
 }
 
 /* Whether one more of them may stand behind it: not where other rows leave than enter, nor where the carried tensor is
@@ -190,8 +189,7 @@ static gal_code open_pair(gal_price_cache *cache, const gal_price_query *from, c
     GAL_TRY(find_end(cache, from, &out->before_end, err));
     GAL_TRY(find_end(cache, to, &out->behind_end, err));
     gal_atoms_of(from->device_count, &atoms);
-    gal_layout_of_strategy(from->microbatch_samples, &atoms, from->strategy, &out->before);
-    const uint32_t count = gal_layout_enter(&out->before, &atoms, to->strategy, steps, &out->behind);
+    const uint32_t count = lay_out(&atoms, from, to, &out->before, &out->behind, steps);
     gal_relayout_of(&atoms, steps, count, cache->shape[to->type].in, cache->model->compute_dtype, &out->relayout);
     line_up(out);
 cleanup:
@@ -306,11 +304,14 @@ static gal_code price_carried(gal_price_cache *cache, const gal_price_query *fro
                               gal_pair_price *out, gal_error *err)
 {
     const gal_block_price *b = NULL;
+    gal_atoms atoms;
     gal_layout before, behind;
+    gal_layout_step unused[GAL_LAYOUT_STEPS_MAX];
     gal_code code = gal_price_block(cache, to, &b, err);
     gal_chain_spec chain = chain_of(cache, to);
     gal_chain_times t;
-    lay_out(from, to, &before, &behind);
+    gal_atoms_of(to->device_count, &atoms);
+    (void)lay_out(&atoms, from, to, &before, &behind, unused);
     chain.entry = &behind;
     chain.carried = &before;
     append(&chain, to->type, to->strategy);
