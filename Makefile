@@ -536,6 +536,12 @@ bench-catalogue:
 	@$(MAKE) $(J) all
 	@python3 tests/bench/catalogue.py $(BUILD)/galplan $(ONLY)
 
+## bench-strays: how far the plans that searches find are from their simulation: every model; ONLY=clusters (15 minutes)
+.PHONY: bench-strays
+bench-strays:
+	@$(MAKE) $(J) all
+	@python3 tests/bench/strays.py $(BUILD)/galplan $(ONLY)
+
 ## bench-host: training speed and memory of one process with two threads against PyTorch on the CPU (8 minutes)
 .PHONY: bench-host
 bench-host:
