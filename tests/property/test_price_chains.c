@@ -449,8 +449,10 @@ static void compare_alike(const bed *b, const gal_strategy *from, const gal_stra
 /* Orders of few axes: the same conversions by other names of the atoms. */
 static void alike(void **unused)
 {
-    static const char *const models[] = {"gpt2-medium", "bert-large", "llama3-8b", "t5-large-48"};
-    static const char *const spaces[] = {"dp,tp", "dp,tp,sp,ulysses,zigzag", "dp,tp,2d,3d", "zero1,tp,ring,2.5d"};
+    static const char *const models[] = {"gpt2-medium", "bert-large", "llama3-8b",
+                                         "t5-large-48", "vit-base",   "swin-large"};
+    static const char *const spaces[] = {
+        "dp,tp", "dp,tp,sp,ulysses,zigzag", "dp,tp,2d,3d", "zero1,tp,ring,2.5d", "dp,tp,2d", "zero1,tp,2d"};
     static gal_strategy strategy[GAL_SPACE_MAX];
     (void)unused;
     uint64_t state = 20261122;
