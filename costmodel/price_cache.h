@@ -66,9 +66,8 @@ struct gal_price_cache {
     gal_price_charge charge;
 };
 
-/* A query's key, of what results of the kind depend on; words 3, 4 and 6 are zero, and the
- * upper half of 5, for more of it. Where a stage lies
- * counts only if it does not lie as all others do. */
+/* A query's key, of what results of the kind depend on; words 3, 4 and 6 are zero, and without chunks the upper half of
+ * 5, for more of it. Where a stage lies counts only if it does not lie as all others do. */
 void gal_price_key_of(const gal_price_cache *cache, gal_price_kind kind, const gal_price_query *query,
                       gal_price_key *out);
 /* A strategy's axes in their order, and the rest of it with a type, in a word each. */
