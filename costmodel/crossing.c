@@ -353,7 +353,7 @@ static gal_code lay_out(gal_crossings *crossings, const gal_crossing_chain *chai
     GAL_TRY(gal_expand(program, gal_chain_calls, GAL_CHAIN_CALLS, NULL, (gal_expand_options){.alone = true},
                        &crossing->expansion, err));
     GAL_TRY(gal_script_create(&crossing->expansion, &crossing->script, err));
-    crossing->part = malloc(((size_t)program->instruction_count + 1) * sizeof *crossing->part);
+    crossing->part = calloc((size_t)program->instruction_count + 1, sizeof *crossing->part);
     if (crossing->part == NULL) {
         GAL_TRY(out_of_memory(err));
     }

@@ -193,7 +193,7 @@ static void list_parts(gal_structure *structure, const gal_program *program, gal
         const gal_instruction *original = &lone->like->instruction[*own];
         GAL_ASSERT(original->op == in->op && original->stream == in->stream && original->only_last == in->only_last);
         const uint32_t step = structure->expansion.step_of[i];
-        GAL_ASSERT(step <= UINT16_MAX && *own <= UINT16_MAX && block <= UINT8_MAX);
+        GAL_ASSERT(step <= UINT16_MAX && *own <= UINT16_MAX);
         structure->part[structure->part_count++] = (part){.step = (uint16_t)step,
                                                           .instruction = (uint16_t)*own,
                                                           .block = (uint8_t)block,

@@ -103,11 +103,10 @@ static bool is_good_enough(const joint *j)
 /* After what is searched under charges, which finds its own way to plans with something on storage. */
 static gal_code take_known(joint *j, gal_error *err)
 {
-    gal_finalist own = {0};
     if (known_seconds(j) >= best_seconds(j)) {
         return GAL_OK;
     }
-    own = *j->known;
+    gal_finalist own = *j->known;
     const gal_code code = gal_plan_copy(&j->known->plan, &own.plan, err);
     if (code == GAL_OK) {
         gal_plan_free(&j->best->finalist[0].plan);

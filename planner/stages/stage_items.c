@@ -36,7 +36,7 @@ gal_code gal_stage_items_create(const gal_screened_item *item, const uint32_t *c
     for (int i = 0; i < GAL_ITEM_NUMBERS; i++, number += room) {
         items.number[i] = number;
     }
-    items.class = (uint32_t *)number;
+    items.class = (uint32_t *)(void *)number;
     items.sent = items.class + room;
     items.carried = items.sent + room;
     items.beater = items.carried + room;
@@ -247,7 +247,7 @@ static uint32_t list_class(gal_stage_items *items, const gal_item_weights *w, co
     const double *seconds = values_of(room, SECONDS);
     const uint32_t class = items->class[order[begin]];
     key *const sorted = keys_of(room) + room->count; /* room */
-    uint32_t *const others = (uint32_t *)values_of(room, KEPT_BYTES);
+    uint32_t *const others = (uint32_t *)(void *)values_of(room, KEPT_BYTES);
     uint32_t other_count = 0;
     uint32_t count = 0;
     uint32_t i = begin;
