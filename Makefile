@@ -627,7 +627,7 @@ lint: $(CATALOGUE)
 	clang-tidy --quiet $(PLAN_SOURCES) $(PLAN_CLI) $(RUN_SOURCES) $(RUN_CLI) $(PROFILE_CLI) $(HOST_ONCE) $(HOST_TWICE) \
 		$(CUDA_C_SOURCES) -- -std=c11 -D_GNU_SOURCE -I. -DGAL_REAL_FP64=1 $(RUN_CFLAGS) $(CUDA_CFLAGS)
 	cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 --enable=warning,performance,portability \
-		--suppress=missingIncludeSystem --suppress=internalAstError --suppress=uninitvar --suppress=memleak \
+		--suppress=missingIncludeSystem --suppress=internalAstError --suppress=uninitvar --suppress=legacyUninitvar --suppress=memleak \
 		--suppress=invalidPrintfArgType_uint \
 		-I. -D_GNU_SOURCE -DGAL_REAL_FP64=1 $(C_FOLDERS)
 

@@ -86,7 +86,7 @@ static void round_weights(const gal_trial *trial)
     for (uint32_t u = 0; u < p->unit_count; u++) {
         const gal_buffer *weight = &p->buffer[p->unit[u].weight];
         round_to(WEIGHT_GRAIN, weight->bytes / sizeof(double),
-                 (double *)(base + p->arena[weight->arena].offset + weight->offset));
+                 (double *)(void *)(base + p->arena[weight->arena].offset + weight->offset));
     }
 }
 
