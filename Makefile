@@ -536,7 +536,7 @@ bench-catalogue:
 	@$(MAKE) $(J) all
 	@python3 tests/bench/catalogue.py $(BUILD)/galplan $(ONLY)
 
-## bench-strays: how far the plans that searches find are from their simulation: every model; ONLY=clusters (15 minutes)
+## bench-strays: how far the plans that searches find are from their simulation: every model; ONLY=clusters (10 minutes)
 .PHONY: bench-strays
 bench-strays:
 	@$(MAKE) $(J) all
