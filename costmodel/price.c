@@ -524,7 +524,7 @@ gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *asked, c
 gal_code gal_price_block_floor(gal_price_cache *cache, const gal_price_query *asked, gal_block_price *out,
                                gal_error *err)
 {
-    static const double rounding = 1e-9; /* a block's kernels are the difference of two ends in a chain */
+    static const double below = 1.0 - 1e-9; /* a block's kernels are the difference of two ends in a chain */
     gal_strategy strategy;
     const gal_price_query query = kept_query(cache, asked, &strategy);
     const uint32_t samples = query.microbatch_samples;
@@ -540,7 +540,6 @@ gal_code gal_price_block_floor(gal_price_cache *cache, const gal_price_query *as
         return code;
     }
     const gal_lone *lone = &kept->lone;
-    const double below = 1.0 - rounding;
     *out = (gal_block_price){
         .forward_seconds = below * gal_lone_own_seconds(lone, cache->durations, samples, GAL_FRAGMENT_FORWARD),
         .backward_seconds = below * gal_lone_own_seconds(lone, cache->durations, samples, GAL_FRAGMENT_BACKWARD_SYNC)};

@@ -79,7 +79,7 @@ typedef struct gal_cert_kernels {
  * not priced can gain; prices. */
 typedef enum gal_cert_source { GAL_CERT_KERNELS, GAL_CERT_SOME, GAL_CERT_PRICED, GAL_CERT_SOURCES } gal_cert_source;
 
-enum { GAL_CERT_LABELS = 128 };
+enum { GAL_CERT_LABELS = 1024 };
 
 /* Of ends of chains the last that has most blocks before it in common, and how many. */
 typedef struct gal_cert_like {
