@@ -503,3 +503,22 @@ void gal_lone_link_seconds(const gal_lone *lone, const gal_cost *cost, double se
         seconds[cost[i].level] += updates || lone->like->instruction[i].only_last ? 0.0 : cost[i].seconds;
     }
 }
+
+void gal_lone_sync_seconds(const gal_lone *lone, const gal_cost *cost, gal_chain_times *out)
+{
+    const gal_fragment *backward = &lone->like->fragment[GAL_FRAGMENT_BACKWARD_SYNC];
+    out->reduced_seconds = 0.0;
+    memset(out->beside_seconds, 0, sizeof out->beside_seconds);
+    for (uint32_t c = 0; c < lone->collective_count; c++) {
+        const uint32_t i = lone->collective[c];
+        const gal_instruction *in = &lone->like->instruction[i];
+        if (i < backward->first || i >= backward->first + backward->count) {
+            continue;
+        }
+        if (in->stream != GAL_STREAM_REDUCE) {
+            out->beside_seconds[cost[i].level] += cost[i].seconds;
+        } else if (!gal_lone_is_of_shared(lone->like, in)) {
+            out->reduced_seconds += cost[i].seconds;
+        }
+    }
+}

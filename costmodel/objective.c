@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "costmodel/chunk_round.h"
+#include "costmodel/lag.h"
 #include "costmodel/relayout.h"
 #include "runtime/program/schedule.h"
 
@@ -34,6 +35,7 @@ double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, g
     double exposed = 0.0;
     double transfers = 0.0;
     double update = 0.0;
+    double once = 0.0;
     for (uint32_t i = 0; i < stage_count; i++) {
         const double round = stage[i].forward_seconds + stage[i].backward_seconds;
         const bool waits = chunk_count == 1 && !(stage[i].weight_seconds > 0.0);
@@ -47,10 +49,11 @@ double gal_objective_seconds(const gal_stage_sum *stage, uint32_t stage_count, g
         drained += stage[i].weight_seconds > 0.0 ? 0.0 : stage[i].backward_seconds / chunk_count;
         transfers += stage[i].transfer_seconds;
         update = fmax(update, stage[i].update_seconds);
+        once += stage[i].once_seconds;
     }
     /* of the bubble, by other chunks or by weight parts */
     const double filled = (1.0 - 1.0 / chunk_count) * (sum - slowest) + 2.0 * (weight - slowest_weight);
-    return rounds.slowest * pace + counted - filled + exposed + transfers + update + common_update_seconds;
+    return rounds.slowest * pace + counted - filled + exposed + transfers + update + once + common_update_seconds;
 }
 
 static uint32_t stage_of(const gal_plan *plan, uint32_t piece)
@@ -73,7 +76,7 @@ static void add_conversion(const gal_pair_price *pair, gal_stage_sum *sum)
 {
     sum->forward_seconds += pair->forward_seconds;
     sum->backward_seconds += pair->backward_seconds;
-    sum->tail_seconds += pair->sync_seconds;
+    sum->lag_seconds += pair->sync_seconds;
 }
 
 /* Of the rows, and of the carried tensor where the block reads it. */
@@ -145,10 +148,18 @@ static gal_code add_block(gal_price_cache *cache, const gal_plan *plan, uint32_t
     }
     sum->forward_seconds += (*price)->forward_seconds;
     sum->backward_seconds += (*price)->backward_seconds;
-    sum->tail_seconds +=
-        (*price)->sync_seconds - (borrows_table(plan, stage, block) ? (*price)->table_sync_seconds : 0.0);
+    sum->once_seconds += (*price)->once_seconds;
+    sum->lag_seconds +=
+        (*price)->lag_seconds - (borrows_table(plan, stage, block) ? (*price)->table_sync_seconds : 0.0);
     sum->update_seconds = less_borrowed(plan, stage, block, *price, sum->update_seconds + (*price)->update_seconds);
-    return block > 0 ? add_conversions(cache, plan, stage, block, sum, err) : GAL_OK;
+    code = block > 0 ? add_conversions(cache, plan, stage, block, sum, err) : GAL_OK;
+    if (plan->stage_count == 1) {
+        sum->tail_seconds = fmax(sum->tail_seconds, sum->lag_seconds);
+        sum->lag_seconds = gal_lag_is_awaited(query.strategy) ? sum->tail_seconds : sum->lag_seconds;
+    } else {
+        sum->tail_seconds = sum->lag_seconds;
+    }
+    return code;
 }
 
 /* The turns of the schedule, at the ends of a piece. */
@@ -166,7 +177,7 @@ static gal_code add_ends(gal_price_cache *cache, const gal_plan *plan, uint32_t 
     if (code == GAL_OK) {
         sum->forward_seconds += enter->enter_seconds;
         sum->backward_seconds += leave->leave_seconds;
-        sum->tail_seconds += enter->tail_seconds;
+        sum->lag_seconds += enter->tail_seconds;
     }
     return code;
 }
@@ -223,10 +234,10 @@ static gal_code add_piece_sum(gal_price_cache *cache, const gal_durations *durat
     const uint32_t count = gal_plan_stage_block_count(plan, piece);
     const gal_block_price *price = NULL;
     gal_code code = GAL_OK;
+    code = add_ends(cache, plan, piece, sum, err);
     for (uint32_t i = 0; i < count && code == GAL_OK; i++) {
         code = add_block(cache, plan, stage, first + i, sum, &price, err);
     }
-    code = code == GAL_OK ? add_ends(cache, plan, piece, sum, err) : code;
     if (code == GAL_OK && piece + 1 < gal_plan_piece_count(plan)) {
         sum->transfer_seconds += transfer_seconds(durations, plan, stage, first + count - 1, price);
     }

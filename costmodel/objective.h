@@ -23,27 +23,27 @@
  * Of a token table that several blocks of a stage hold one has the update; that of relative biases, some
  * microseconds, is left out.
  * What the sum leaves out: where the slowest stage lies, beyond that; that transfers slow a stage's gathers and
- * reductions on the same link (gal_price_transfer_behind has the other half of it); that in the last backward blocks
- * hide the reductions of those behind them, where prices of sync are of blocks among their like; and what overlap is
- * gained where strategies of ZeRO-3 and others meet. A gather runs beside a neighbour that gathers nothing, two units
- * ahead, but a block's price is of a block among its like: a token table's, before forward, is hidden by the backward
- * of blocks that are under ZeRO-2, and no price of the table knows them. As a gain of pairs it would be below 0 and no
- * longer of rows alone, by which bounds and the certificate tell neighbours apart; and pairs do not say it: what one
- * neighbour's kernels could hide of a block's gathers and reductions, taken off wherever the neighbour has slack,
- * leaves 15 of 3,600 mixed plans more than 10 % off instead of 7, and 73 of as many of one strategy instead of 1;
- * taken off beside neighbours that gather nothing alone it leaves 4 of the 7. Nor does it know that the first parts of
- * what is on storage are read before the update (test_price_offload.c), which counts where a stage stores few.
- * Of 14,400 random plans (4 seeds; PLANS=1000 tests/property/test_price) the objective is more than 10 % off for 7: 6
- * by such gathers, at worst 16 % too dear, one by such reductions, 12 %; of 2,400 with buckets or chunks for none. Of
- * all 16,800 the median is 0.41 % (0.62 % and 13 plans with the mean of k_i for every stage; 0.15 % and 10 with the
- * longest path itself, whose maximum no search of sums has; each stage's round as its program alone takes it leaves 1
- * of them; both before sync was priced by one block less). Of one stage on slow links, of many blocks and one or two
- * microbatches, the median is 0.01 % of 6,000 plans without mixed strategies, one more than 10 % off, and 0.5 % of
- * 2,400 mixed ones, 59 more than 10 % too dear, at worst 24 %: a block's time to spare hides reductions of others as
- * long as any are left, which a sum does not know. A stage with chunks of weights is no sum: it takes no less than its
- * program alone (chunk_round.h). Departs from Galvatron-BMW, Eq. 9, which counts every stage's gradient sync as part of
- * the pipeline's critical path: here the reduce stream runs beside compute, and on programs of 16 stages that equation
- * was 16 to 95 % above their simulation where n = m - 1 and k = 1 were within 5 %. */
+ * reductions on the same link (gal_price_transfer_behind has the other half of it); that on
+ * several stages, in the last backward, blocks hide the reductions of those behind them, where prices of sync are of
+ * blocks among their like (on one stage: lag.h); and what overlap is gained where strategies of ZeRO-3 and others meet.
+ * A gather runs beside a neighbour that gathers nothing, two units ahead, but a block's price is of a block among its
+ * like: a token table's, before forward, is hidden by the backward of blocks that are under ZeRO-2, and no price of the
+ * table knows them. As a gain of pairs it would be below 0 and no longer of rows alone, by which bounds and the
+ * certificate tell neighbours apart; and pairs do not say it: what one neighbour's kernels could hide of a block's
+ * gathers and reductions, taken off wherever the neighbour has slack, leaves 15 of 3,600 mixed plans more than 10 % off
+ * instead of 7, and 73 of as many of one strategy instead of 1; taken off beside neighbours that gather nothing alone
+ * it leaves 4 of the 7. Nor does it know that the first parts of what is on storage are read before the update
+ * (test_price_offload.c), which counts where a stage stores few. Of 14,400 random plans (4 seeds; PLANS=1000
+ * tests/property/test_price) the objective is more than 10 % off for 6, by such gathers, at worst 16 % too dear; of
+ * 2,400 with buckets or chunks for none. Of one stage on slow links, of many blocks and one or two microbatches, of
+ * 8,400 plans for 8 of mixed strategies of ZeRO-2 and 3, at worst 20 % too dear, by such gathers of a head (as a plain
+ * sum for 60, at worst 24 %: lag.h). The median of the first is 0.41 % (0.62 % and 13 plans with the mean of k_i for
+ * every stage; 0.15 % and 10 with the longest path itself, whose maximum no search of sums has; each stage's round as
+ * its program alone takes it leaves 1 of them; all before sync was priced by one block less). A stage with chunks of
+ * weights is no sum: it takes no less than its program alone (chunk_round.h). Departs from Galvatron-BMW, Eq. 9, which
+ * counts every stage's gradient sync as part of the pipeline's critical path: here the reduce stream runs beside
+ * compute, and on programs of 16 stages that equation was 16 to 95 % above their simulation where n = m - 1 and k = 1
+ * were within 5 %. */
 #ifndef GAL_COSTMODEL_OBJECTIVE_H
 #define GAL_COSTMODEL_OBJECTIVE_H
 
@@ -52,9 +52,11 @@
 
 typedef struct gal_stage_sum {
     double forward_seconds, backward_seconds; /* of one microbatch: prices, pairs, enter, leave */
-    double tail_seconds;
+    double tail_seconds;   /* the largest sum of sync over the first blocks: later ones' run before (costmodel/lag.h) */
+    double lag_seconds;    /* that over all */
     double weight_seconds; /* of backward, where it is split; else 0 */
     double update_seconds;
+    double once_seconds;     /* of sync on the only stage: what counts in any case (costmodel/lag.h) */
     double transfer_seconds; /* to the next piece, one way, of every chunk; 0 for the last */
 } gal_stage_sum;
 

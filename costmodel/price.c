@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "costmodel/lag.h"
 #include "costmodel/price_cache.h"
 #include "schemas/plan_check.h"
 
@@ -394,6 +395,7 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
      * of many blocks each takes as long as its own transfers. */
     out->forward_seconds = fmax(out->forward_seconds, t.stored_forward_seconds);
     out->backward_seconds = fmax(out->backward_seconds, t.stored_backward_seconds);
+    out->lag_seconds = gal_lag_seconds(cache->durations, query->device_count, &t, out->backward_seconds);
     out->update_seconds = t.update_seconds;
     memcpy(out->shared_update_seconds, t.shared_update_seconds, sizeof t.shared_update_seconds);
     GAL_TRY(read_memory(cache, query, own, &out->memory, err));
@@ -401,6 +403,24 @@ cleanup:
     gal_lone_free(&temporary_other);
     gal_lone_free(&temporary);
     return code;
+}
+
+/* Of sync what on the only stage another block brings: the embedding. */
+static double borrowed_sync(const gal_price_cache *cache, const gal_price_query *query, const gal_block_price *price)
+{
+    return begins_chain(cache, query->type) ? 0.0 : price->table_sync_seconds;
+}
+
+static void part_sync(const gal_price_cache *cache, const gal_price_query *query, gal_block_price *out)
+{
+    if (stages_of(cache, query) == 1) {
+        const bool alone =
+            begins_chain(cache, query->type) || ends_chain(cache, query->type) || gal_lag_is_awaited(query->strategy);
+        gal_lag_part(alone, borrowed_sync(cache, query, out), out);
+    } else {
+        out->once_seconds = 0.0;
+        out->lag_seconds = out->sync_seconds;
+    }
 }
 
 /* With activations or weights on storage a block takes no less than with them in the host's memory: bounds of what is
@@ -423,6 +443,10 @@ static gal_code take_no_less(gal_price_cache *cache, const gal_price_query *quer
     const double sync = fmax(out->sync_seconds, than->sync_seconds);
     out->table_sync_seconds = fmin(out->table_sync_seconds, than->table_sync_seconds + sync - than->sync_seconds);
     out->sync_seconds = sync;
+    const double more =
+        sync - borrowed_sync(cache, query, out) - than->sync_seconds + borrowed_sync(cache, query, than);
+    const double lag = gal_lag_of(borrowed_sync(cache, query, than), than);
+    out->lag_seconds = fmin(fmax(out->lag_seconds, lag), lag + more);
     out->forward_seconds = fmax(out->forward_seconds, than->forward_seconds);
     out->backward_seconds = fmax(out->backward_seconds, than->backward_seconds);
     out->enter_seconds = fmax(out->enter_seconds, than->enter_seconds);
@@ -469,6 +493,7 @@ static gal_code find_like(gal_price_cache *cache, const gal_price_query *query, 
     if (*out == NULL) {
         GAL_TRY(price_anew(cache, query, &of, &axes->levels, &price, err));
         GAL_TRY(take_no_less(cache, query, &price, err));
+        part_sync(cache, query, &price);
         GAL_TRY(gal_price_keep(cache, &key, &price, sizeof price, out, err));
     }
 cleanup:

@@ -47,6 +47,9 @@ typedef struct gal_block_price {
     double update_seconds; /* sums of squares, then Adam and all that runs beside it (gal_update_seconds) */
     double shared_update_seconds[GAL_SHARED_COUNT]; /* of them: what is of each shared tensor */
     double table_sync_seconds; /* of sync: the token table's, where the embedding of the stage may have brought it */
+    double once_seconds;       /* of sync: what counts in any case, without what the table has, and ... */
+    double
+        lag_seconds; /* ... the rest, of which the sum over a stage counts where it is above 0: may be below (lag.h) */
     double link_share[GAL_LINK_LEVELS_MAX]; /* of forward and backward: while collectives take the links of a level; of
                                              * what is priced by its gain that of the blocks beside it. At most 1 */
     gal_block_memory

@@ -352,5 +352,6 @@ void gal_structures_measure(gal_structure *structure, const gal_lone_chain *chai
     out->stored_forward_seconds = gal_lone_stored_seconds(lone, durations, samples, GAL_FRAGMENT_FORWARD);
     out->stored_backward_seconds = gal_lone_stored_seconds(lone, durations, samples, GAL_FRAGMENT_BACKWARD_SYNC);
     gal_lone_link_seconds(lone, cost[update_block], out->link_seconds);
+    gal_lone_sync_seconds(lone, cost[update_block], out);
     read_update(lone, cost[update_block], gal_durations_company(durations), out);
 }

@@ -100,7 +100,8 @@ static void fill_most(const gal_dual *dual, double best_seconds, gal_room *room)
 static void lower(gal_least_rest *least, const gal_cell_step *step, const gal_least_rest *rest)
 {
     least->round = fmin(least->round, step->forward_seconds + step->backward_seconds + rest->round);
-    least->tail = fmin(least->tail, step->tail_seconds + rest->tail);
+    const double rest_tail = step->awaits ? 0.0 : step->lags ? fmax(rest->tail, 0.0) : rest->tail;
+    least->tail = fmin(least->tail, step->tail_seconds + rest_tail);
     least->update = fmin(least->update, step->update_seconds + rest->update);
 }
 

@@ -25,10 +25,8 @@ void gal_screened_menus_free(gal_screened_menus *menus)
 
 gal_relaxed_item gal_screened_relaxed(const gal_cell_spec *spec, const gal_screened_item *item)
 {
-    const bool one_stage = spec->pp_degree == 1; /* nothing hides its tail */
     return (gal_relaxed_item){.round_seconds = item->forward_seconds + item->backward_seconds,
-                              .once_seconds =
-                                  item->update_seconds / spec->pp_degree + (one_stage ? item->tail_seconds : 0.0),
+                              .once_seconds = item->update_seconds / spec->pp_degree,
                               .bytes = item->bytes,
                               .saved_bytes = item->saved_bytes,
                               .work_bytes = item->work_bytes};

@@ -16,8 +16,8 @@ static void take_price(const gal_cell_spec *spec, const gal_block_types *types, 
 {
     const bool has_stage = type == types->type_of[types->block_count - 1] && spec->pp_degree > 1;
     const gal_block_bytes *bytes = &price->memory.bytes;
-    double update_seconds = price->update_seconds;
-    double sync_seconds = price->sync_seconds;
+    double update_seconds = price->update_seconds + price->once_seconds; /* once: of one stage, as the update */
+    double sync_seconds = price->lag_seconds;
     item->bytes = (double)(bytes->state + bytes->gradient);
     /* another block may pay; for the token table the ends of a chain on their stages do (planner/cell/cell.h) */
     const bool pays = type == types->type_of[0] || has_stage;

@@ -71,6 +71,8 @@ typedef struct gal_cell_step {
     double forward_seconds, backward_seconds; /* of one microbatch */
     double tail_seconds, update_seconds;
     double once_seconds; /* of an iteration: transfers both ways, the token table's reduction */
+    bool lags;           /* of a block on the only stage: the largest sum of first blocks' tails counts, ... */
+    bool awaits;         /* ... and it waits for what later ones have left to be reduced (costmodel/lag.h) */
     int64_t bytes;       /* states, gradients, k x saved, ports */
     gal_shared_bytes shared;
 } gal_cell_step;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "costmodel/lag.h"
 #include "planner/cell/cell.h"
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -36,8 +37,8 @@ gal_shared_bytes gal_cell_shared_of(const gal_block_memory *memory, uint32_t pre
 
 static double largest_of_price(const gal_block_price *p)
 {
-    return fabs(p->forward_seconds) + fabs(p->backward_seconds) + fabs(p->sync_seconds) + fabs(p->enter_seconds) +
-           fabs(p->leave_seconds) + fabs(p->tail_seconds) + fabs(p->update_seconds);
+    return fabs(p->forward_seconds) + fabs(p->backward_seconds) + fabs(p->lag_seconds) + fabs(p->once_seconds) +
+           fabs(p->enter_seconds) + fabs(p->leave_seconds) + fabs(p->tail_seconds) + fabs(p->update_seconds);
 }
 
 static double largest_of_pair(const gal_pair_price *p)
@@ -157,9 +158,11 @@ static gal_cell_node node_of(const gal_cell *cell, uint32_t type, uint32_t stage
     gal_cell_node node = {
         .block = {.forward_seconds = rounded(cell, price->forward_seconds),
                   .backward_seconds = rounded(cell, price->backward_seconds),
-                  .tail_seconds = rounded(cell, price->sync_seconds - (borrows ? price->table_sync_seconds : 0.0)),
+                  .tail_seconds = rounded(cell, price->lag_seconds - (borrows ? price->table_sync_seconds : 0.0)),
                   .update_seconds = rounded(cell, update_seconds(price, borrows)),
-                  .once_seconds = table_seconds(cell, block, stage, strategy),
+                  .lags = cell->spec.pp_degree == 1,
+                  .awaits = cell->spec.pp_degree == 1 && gal_lag_is_awaited(&cell->strategy[strategy]),
+                  .once_seconds = rounded(cell, price->once_seconds) + table_seconds(cell, block, stage, strategy),
                   .bytes = state_bytes(&price->memory, borrows) + (int64_t)(cell->in_flight[stage] * bytes->saved),
                   .shared = gal_cell_shared_of(&price->memory, cell->spec.prefetch_depth)},
         .enter_seconds = rounded(cell, price->enter_seconds),

@@ -24,6 +24,10 @@ void gal_path_add(gal_path *path, const gal_cell_step *step)
     path->stage_round += step->forward_seconds + step->backward_seconds;
     path->stage_backward += step->backward_seconds;
     path->stage_tail += step->tail_seconds;
+    if (step->lags) { /* nothing is drained before */
+        path->exposed = fmax(path->exposed, path->stage_tail);
+        path->stage_tail = step->awaits ? path->exposed : path->stage_tail;
+    }
     path->stage_update += step->update_seconds;
     path->additive += step->once_seconds;
     path->bytes += step->bytes;

@@ -11,7 +11,9 @@ int64_t gal_shared_sum(const gal_shared_bytes *shared);
 typedef struct gal_path {
     double additive; /* rounds of finished stages as they count, and what is once in an iteration */
     uint32_t closed; /* finished stages */
-    double slowest, exposed, drained, update; /* of finished stages: max g, max (tail - drained before), sum b, max */
+    double slowest, exposed, drained,
+        update; /* of finished stages: max g, max (tail - drained before), sum b, max;
+                 * of the only stage exposed is of the open one: the largest tail so far */
     double stage_round, stage_backward, stage_tail, stage_update; /* of the open stage */
     int64_t bytes;           /* of the open stage, without what is shared; of the stage just closed, with all */
     gal_shared_bytes shared; /* of the open stage */

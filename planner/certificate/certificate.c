@@ -510,17 +510,18 @@ static double prove(prover *v, double weight, double enough)
     return least;
 }
 
-/* Under the best of some weights; kernels have no tail. What a plan takes is linear in the weight, so the least of all
- * plans is concave: beyond a neighbour that is less there is no more. Of 0 and 1 first what showed more by less effort,
- * which rarely leaves anything to the other; of several stages 0, by which all their tables are opened. */
+/* Under the best of some weights; where some types have kernels alone, those of 0. What a plan takes is linear in the
+ * weight, so the least of all plans is concave: beyond a neighbour that is less there is no more. Of 0 and 1 first what
+ * showed more by less effort, which rarely leaves anything to the other; of several stages 0, by which all their tables
+ * are opened. */
 static double prove_best(prover *v, double enough)
 {
     static const double weight[WEIGHTS] = {0.0, 1.0, 0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875};
     static const double near[WEIGHTS] = {1.0, 1.0, 1.0, 0.25, 0.25, 0.125, 0.125, 0.125, 0.125};
-    static const uint32_t first[GAL_CERT_SOURCES] = {0, 1, 0}, end[GAL_CERT_SOURCES] = {1, 2, WEIGHTS};
-    const double begin = v->t.stages == 1 && v->best_weight >= 0.5 ? 1.0 : 0.0;
+    static const uint32_t count[GAL_CERT_SOURCES] = {1, 1, WEIGHTS};
+    const double begin = v->t.source == GAL_CERT_PRICED && v->t.stages == 1 && v->best_weight >= 0.5 ? 1.0 : 0.0;
     double least = -HUGE_VAL, best = 0.0;
-    for (uint32_t i = first[v->t.source]; i < end[v->t.source] && least < v->good && (i < 2 || !is_spent(v)); i++) {
+    for (uint32_t i = 0; i < count[v->t.source] && least < v->good && (i < 2 || !is_spent(v)); i++) {
         const double tried = i < 2 ? fabs(begin - weight[i]) : weight[i];
         const double own = fabs(tried - best) <= near[i] ? prove(v, tried, enough) : -HUGE_VAL;
         best = own > least ? tried : best;

@@ -321,10 +321,10 @@ static gal_cert_item item_of(const gal_cert_prices *v, const gal_cert_kind *k, u
     const double weight = added && k->stage == 0 ? tail_weight : 0.0;
     const bool last = k->stage + 1 == v->stages;
     const double sync =
-        price->sync_seconds - (pays(v, type, k->stage, GAL_SHARED_TABLE) ? 0.0 : price->table_sync_seconds);
+        price->lag_seconds - (pays(v, type, k->stage, GAL_SHARED_TABLE) ? 0.0 : price->table_sync_seconds);
     double seconds = rounds * (price->forward_seconds + price->backward_seconds) + weight * sync;
     double held = (double)(bytes->state + bytes->gradient) + (double)k->in_flight * (double)bytes->saved;
-    double update = price->update_seconds;
+    double update = price->update_seconds + price->once_seconds; /* once: of one stage alone */
     double leave = rounds * price->leave_seconds;
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         if (!pays(v, type, k->stage, shared)) {

@@ -45,6 +45,13 @@ static double step_seconds(const gal_cell *cell, double each_seconds, double onc
     return fmax(0.0, each_seconds + once_seconds / cell->spec.microbatch_count);
 }
 
+/* Of a block among its like: whether others hide it no sum of the papers' knows (costmodel/lag.h). */
+static double sync_seconds(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy)
+{
+    const gal_block_price *price = gal_cell_price(cell, block, stage, strategy);
+    return price->sync_seconds - (gal_cell_borrows_table(cell, block, stage) ? price->table_sync_seconds : 0.0);
+}
+
 static gal_problem_cost cost_of(const gal_cell *cell, uint32_t block, uint32_t strategy)
 {
     const gal_block_bytes *bytes = &gal_cell_price(cell, block, 0, strategy)->memory.bytes;
@@ -52,8 +59,9 @@ static gal_problem_cost cost_of(const gal_cell *cell, uint32_t block, uint32_t s
     for (uint32_t stage = 0; stage < cell->spec.pp_degree; stage++) {
         const gal_cell_node *node = &cell->node[gal_cell_price_index(cell, block, stage, strategy)];
         const gal_cell_step *own = &node->block;
+        const double sync = sync_seconds(cell, block, stage, strategy);
         const double seconds =
-            step_seconds(cell, own->forward_seconds + own->backward_seconds, own->tail_seconds + own->update_seconds);
+            step_seconds(cell, own->forward_seconds + own->backward_seconds, sync + own->update_seconds);
         cost.seconds = fmax(cost.seconds, seconds);
         cost.backward_bytes = (uint64_t)(gal_shared_sum(&own->shared) + 2 * node->boundary_bytes);
     }

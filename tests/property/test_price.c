@@ -128,15 +128,8 @@ static double mixed_encoder_decoder_worst(void)
 {
     return seed_count() > 1 ? 0.15 : 0.13;
 }
-/* Of 1,200 plans of unequal stages 1, by such reductions of the last backward. */
-static double unequal_worst(void)
-{
-    return seed_count() > 1 ? 0.13 : 0.10;
-}
-static const double mixed_unequal_worst = 0.11; /* of 1,200 1, by such a gather */
-/* Of 2,400 of one stage on slow links 59, by such reductions, which last longer than all that is left of backward. */
-static const double mixed_lagging_worst = 0.25;
-static const double lagging_worst = 0.11; /* of 6,000 1, a Swin */
+/* Of 1,200 of one stage on slow links 8, by such gathers: of a head's, beside blocks that have none. */
+static const double sharded_lagging_worst = 0.21;
 
 static void check_group(const char *name, gal_family family, bool mixed, bool sharded, double median_bound,
                         double worst_bound)
@@ -185,18 +178,17 @@ static void lagging_reductions(void **unused)
         group group;
         double worst;
     } cases[] = {
-        {{"one stage, slow links", GAL_FAMILY_DECODER, false, false, true, GAL_SHARD_MATRIX}, lagging_worst},
-        {{"one stage, slow links, mixed", GAL_FAMILY_DECODER, true, false, true, GAL_SHARD_MATRIX},
-         mixed_lagging_worst},
+        {{"one stage, slow links", GAL_FAMILY_DECODER, false, false, true, GAL_SHARD_MATRIX}, 0.10},
+        {{"one stage, slow links, mixed", GAL_FAMILY_DECODER, true, false, true, GAL_SHARD_MATRIX}, 0.10},
         {{"one stage, slow links, ZeRO-2 and 3", GAL_FAMILY_DECODER, false, true, true, GAL_SHARD_MATRIX},
-         lagging_worst},
+         0.10},
         {{"one stage, slow links, ZeRO-2 and 3, mixed", GAL_FAMILY_DECODER, true, true, true, GAL_SHARD_MATRIX},
-         mixed_lagging_worst},
+         sharded_lagging_worst},
         {{"one stage, slow links, BERT, ZeRO-2 and 3", GAL_FAMILY_BERT, false, true, true, GAL_SHARD_MATRIX},
-         lagging_worst},
+         0.10},
         {{"one stage, slow links, encoder-decoders, ZeRO-2 and 3", GAL_FAMILY_T5, false, true, true, GAL_SHARD_MATRIX},
-         lagging_worst},
-        {{"one stage, slow links, Swin", GAL_FAMILY_SWIN, false, false, true, GAL_SHARD_MATRIX}, lagging_worst},
+         0.10},
+        {{"one stage, slow links, Swin", GAL_FAMILY_SWIN, false, false, true, GAL_SHARD_MATRIX}, 0.10},
     };
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         check(&cases[i].group, 0.03, cases[i].worst);
@@ -218,9 +210,9 @@ static void swins(void **unused)
 {
     (void)unused;
     check_group("Swin, homogeneous", GAL_FAMILY_SWIN, false, false, 0.03, 0.10);
-    check_group("Swin, mixed", GAL_FAMILY_SWIN, true, false, 0.03, unequal_worst());
+    check_group("Swin, mixed", GAL_FAMILY_SWIN, true, false, 0.03, 0.10);
     check_group("Swin, ZeRO-2 and 3", GAL_FAMILY_SWIN, false, true, 0.03, 0.10);
-    check_group("Swin, ZeRO-2 and 3, mixed", GAL_FAMILY_SWIN, true, true, 0.03, mixed_unequal_worst);
+    check_group("Swin, ZeRO-2 and 3, mixed", GAL_FAMILY_SWIN, true, true, 0.03, 0.10);
 }
 
 /* What leaves the device, of one chunk: a search charges no less than its program has (planner/cell/cell.h). Returns

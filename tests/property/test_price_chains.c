@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "costmodel/chain_queues.h"
+#include "costmodel/lag.h"
 #include "costmodel/price_cache.h"
 #include "planner/space/strategy_space.h"
 #include "schemas/plan_check.h"
@@ -86,6 +87,18 @@ static double stage_blocks(const bed *b, const gal_price_query *query)
     return 1.0 * gal_model_block_count(&b->model) * query->device_count / b->cluster.device_count;
 }
 
+/* As costmodel/lag.h has it: in parts on the only stage. */
+static void part_sync(const bed *b, const gal_price_query *query, const gal_block_shape *shape,
+                      const gal_chain_times *t, gal_block_price *out)
+{
+    const bool first = shape->in.positions == 0, last = shape->out.positions == 0;
+    out->lag_seconds = out->sync_seconds;
+    if (query->device_count == b->cluster.device_count) {
+        out->lag_seconds = gal_lag_seconds(b->durations, query->device_count, t, out->backward_seconds);
+        gal_lag_part(first || last || gal_lag_is_awaited(query->strategy), first ? 0.0 : out->table_sync_seconds, out);
+    }
+}
+
 /* Two of them, three under ZeRO-2 and 3; one more where the first holds a tensor for all. What sync adds is by one less
  * as well. */
 static gal_code inner_price(const bed *b, const gal_price_query *query, const gal_block_shape *shape,
@@ -114,6 +127,7 @@ static gal_code inner_price(const bed *b, const gal_price_query *query, const ga
             const double round = out->forward_seconds + out->backward_seconds;
             out->link_share[level] = t.link_seconds[level] < round ? t.link_seconds[level] / round : 1.0;
         }
+        part_sync(b, query, shape, &t, out);
     }
     return code;
 }
@@ -213,6 +227,9 @@ static gal_code end_price(const bed *b, const gal_price_query *query, const gal_
         out->sync_seconds = fmax(out->sync_seconds, 0.0);
         out->table_sync_seconds = fmin(out->sync_seconds, fmax(embedding.sync_seconds, 0.0));
         out->tail_seconds = head ? 0.0 : embedding.sync_seconds - out->table_sync_seconds;
+    }
+    if (code == GAL_OK) {
+        part_sync(b, query, shape, &t, out);
     }
     return code;
 }
@@ -376,6 +393,8 @@ static void compare_pair(const bed *b, gal_chain_queues *queues, const gal_strat
     times.own_forward_seconds = expected.own_forward_seconds;
     times.own_backward_seconds = expected.own_backward_seconds;
     memcpy(times.link_seconds, expected.link_seconds, sizeof times.link_seconds);
+    times.reduced_seconds = expected.reduced_seconds;
+    memcpy(times.beside_seconds, expected.beside_seconds, sizeof times.beside_seconds);
     times.update_seconds = expected.update_seconds;
     memcpy(times.shared_update_seconds, expected.shared_update_seconds, sizeof times.shared_update_seconds);
     assert_memory_equal(&times, &expected, sizeof times);

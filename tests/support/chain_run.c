@@ -1,5 +1,7 @@
 #include "tests/support/chain_run.h"
 
+#include "costmodel/lone.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +43,26 @@ static void read_links(const gal_program *program, const gal_cost *cost, uint32_
     }
 }
 
+/* Of the block's reductions in backward with sync, but of what other blocks hold too, and of its other collectives. */
+static void read_sync(const gal_program *program, const gal_cost *cost, uint32_t block, gal_chain_times *out)
+{
+    const gal_fragment *fragment = &program->fragment[GAL_FRAGMENT_BACKWARD_SYNC];
+    out->reduced_seconds = 0.0;
+    memset(out->beside_seconds, 0, sizeof out->beside_seconds);
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        const bool own = in->block - program->first_block == block && (in->group & GAL_GROUP_RELATION) == 0;
+        if (!own || !gal_op_is_collective[in->op]) {
+            continue;
+        }
+        if (in->stream != GAL_STREAM_REDUCE) {
+            out->beside_seconds[cost[i].level] += cost[i].seconds;
+        } else if (!gal_lone_is_of_shared(program, in)) {
+            out->reduced_seconds += cost[i].seconds;
+        }
+    }
+}
+
 static gal_code play(const gal_chain_spec *spec, const gal_program *program, const gal_call *call, uint32_t call_count,
                      const gal_cost *cost, gal_alone_ends *ends, gal_error *err)
 {
@@ -73,6 +95,7 @@ static gal_code measure(const gal_chain_spec *spec, const gal_program *program, 
     memset(out->link_seconds, 0, sizeof out->link_seconds);
     read_links(program, cost, memory_block, GAL_FRAGMENT_FORWARD, out->link_seconds);
     read_links(program, cost, memory_block, GAL_FRAGMENT_BACKWARD_SYNC, out->link_seconds);
+    read_sync(program, cost, memory_block, out);
     read_update(program, cost, factors, memory_block, out);
 cleanup:
     free(cost);

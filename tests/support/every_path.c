@@ -99,13 +99,14 @@ static void add_conversion(const gal_pair_price *pair, gal_stage_sum *s)
 {
     s->forward_seconds += pair->forward_seconds;
     s->backward_seconds += pair->backward_seconds;
-    s->tail_seconds += pair->sync_seconds;
+    s->lag_seconds += pair->sync_seconds;
 }
 
 static double brute_seconds(const gal_every_path *b, double *slowest)
 {
     const gal_cell *cell = b->cell;
     const uint32_t last = cell->block_count - 1;
+    double largest = 0.0; /* sum of first blocks' sync, on the only stage */
     gal_stage_sum sum[STAGES_MAX];
     memset(sum, 0, sizeof sum);
     for (uint32_t i = 0; i <= last; i++) {
@@ -115,16 +116,22 @@ static double brute_seconds(const gal_every_path *b, double *slowest)
         const bool last_of_stage = i == last || b->stage[i] != b->stage[i + 1];
         s->forward_seconds += price->forward_seconds + (first_of_stage ? price->enter_seconds : 0.0);
         s->backward_seconds += price->backward_seconds + (last_of_stage ? price->leave_seconds : 0.0);
-        s->tail_seconds += price->sync_seconds + (first_of_stage ? price->tail_seconds : 0.0);
+        s->once_seconds += price->once_seconds;
+        s->lag_seconds += price->lag_seconds + (first_of_stage ? price->tail_seconds : 0.0);
         s->update_seconds += price->update_seconds - price->shared_update_seconds[GAL_SHARED_ENCODER_BIAS] -
                              price->shared_update_seconds[GAL_SHARED_DECODER_BIAS];
-        s->tail_seconds -= table_is_there(b, i) ? price->table_sync_seconds : 0.0;
+        s->lag_seconds -= table_is_there(b, i) ? price->table_sync_seconds : 0.0;
         s->update_seconds -= table_is_there(b, i) ? price->shared_update_seconds[GAL_SHARED_TABLE] : 0.0;
         if (i > 0) {
             add_conversion(pair_at(b, i), s);
         }
         if (shape_at(b, i)->kind == GAL_BLOCK_CROSS_ATTENTION) {
             add_conversion(carried_price(b, i), s);
+        }
+        s->tail_seconds = s->lag_seconds;
+        if (cell->spec.pp_degree == 1) {
+            s->tail_seconds = largest = fmax(largest, s->lag_seconds);
+            s->lag_seconds = cell->strategy[b->strategy[i]].zero_stage >= 2 ? largest : s->lag_seconds;
         }
         if (last_of_stage && i < last) {
             s->transfer_seconds = transfer_seconds(b, i, price->memory.bytes.boundary);

@@ -101,7 +101,8 @@ static void randomise_prices(uint64_t *state, gal_random_cell *t)
             *p = *cell->price[i];
             p->forward_seconds = 0.5 + 4.0 * uniform(state);
             p->backward_seconds = 0.5 + 4.0 * uniform(state);
-            p->sync_seconds = 8.0 * uniform(state);
+            p->lag_seconds = 10.0 * uniform(state) - 3.0;
+            p->once_seconds = cell->spec.pp_degree == 1 ? p->lag_seconds * p->lag_seconds / 16.0 : 0.0;
             p->enter_seconds = uniform(state) - 0.5;
             p->leave_seconds = uniform(state) - 0.5;
             p->tail_seconds = 6.0 * uniform(state) - 2.0;
