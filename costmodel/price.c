@@ -328,8 +328,8 @@ static uint32_t line_up(const gal_price_cache *cache, const gal_price_query *que
 }
 
 /* Backward with sync of a chain with one block less; none where sync adds nothing. */
-static gal_code measure_shorter(gal_price_cache *cache, const gal_lone_chain *chain, const gal_axis_levels *levels,
-                                const gal_chain_times *t, double *sync_seconds, gal_error *err)
+static gal_code measure_shorter(gal_price_cache *cache, const gal_lone_chain *chain, const gal_chain_times *t,
+                                double *sync_seconds, gal_error *err)
 {
     gal_lone_chain shorter = *chain;
     gal_structure *structure = NULL;
@@ -341,7 +341,7 @@ static gal_code measure_shorter(gal_price_cache *cache, const gal_lone_chain *ch
     shorter.sync_alone = true;
     const gal_code code = gal_structures_chain(cache->structures, &shorter, &structure, err);
     if (code == GAL_OK) {
-        *sync_seconds = gal_structures_sync_seconds(structure, &shorter, cache->durations, levels);
+        *sync_seconds = gal_structures_sync_seconds(structure, &shorter, cache->durations);
     }
     return code;
 }
@@ -382,12 +382,13 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
     if (of->own->structure == NULL) {
         GAL_TRY(gal_structures_chain(cache->structures, &chain, &of->own->structure, err));
     }
-    gal_structures_measure(of->own->structure, &chain, cache->durations, levels, place, &t);
+    gal_structures_cost(&chain, cache->durations, levels);
+    gal_structures_measure(of->own->structure, &chain, cache->durations, place, &t);
     if (gained) {
         GAL_TRY(read_gain(cache, query, of, &t, out, err));
     } else {
         double shorter_sync_seconds = 0.0;
-        GAL_TRY(measure_shorter(cache, &chain, levels, &t, &shorter_sync_seconds, err));
+        GAL_TRY(measure_shorter(cache, &chain, &t, &shorter_sync_seconds, err));
         read_steady(&t, shorter_sync_seconds, chain.block_count, cache, query, out);
         read_links(&t, NULL, out);
     }

@@ -290,14 +290,12 @@ gal_code gal_structures_chain(gal_structures *structures, const gal_lone_chain *
     return GAL_OK;
 }
 
-/* cost[block][instruction] of the block alone. */
-static void find_costs(const gal_lone_chain *chain, const gal_durations *durations, const gal_axis_levels *levels,
-                       const gal_cost *cost[GAL_CHAIN_MAX])
+void gal_structures_cost(gal_lone_chain *chain, const gal_durations *durations, const gal_axis_levels *levels)
 {
     for (uint32_t i = 0; i < chain->block_count; i++) {
-        cost[i] = i > 0 && chain->lone[i] == chain->lone[i - 1]
-                      ? cost[i - 1]
-                      : gal_lone_costs(chain->lone[i], durations, levels, chain->query->microbatch_samples);
+        chain->cost[i] = i > 0 && chain->lone[i] == chain->lone[i - 1]
+                             ? chain->cost[i - 1]
+                             : gal_lone_costs(chain->lone[i], durations, levels, chain->query->microbatch_samples);
     }
 }
 
@@ -312,13 +310,12 @@ static void read_update(const gal_lone *lone, const gal_cost *cost, const gal_co
     }
 }
 
-/* cost: [block][instruction] of the block alone. */
-static void play(gal_structure *structure, const gal_cost *const *cost, const gal_durations *durations,
+static void play(gal_structure *structure, const gal_lone_chain *chain, const gal_durations *durations,
                  gal_alone_ends *ends)
 {
     for (uint32_t i = 0; i < structure->part_count; i++) {
         const part *from = &structure->part[i];
-        const gal_cost *own = &cost[from->block][from->instruction];
+        const gal_cost *own = &chain->cost[from->block][from->instruction];
         gal_step *step = &structure->expansion.step[from->step];
         step->seconds = (from->is_first ? 0.0 : step->seconds) + own->seconds;
         step->level = own->level;
@@ -328,30 +325,27 @@ static void play(gal_structure *structure, const gal_cost *const *cost, const ga
 }
 
 double gal_structures_sync_seconds(gal_structure *structure, const gal_lone_chain *chain,
-                                   const gal_durations *durations, const gal_axis_levels *levels)
+                                   const gal_durations *durations)
 {
     gal_alone_ends ends;
-    const gal_cost *cost[GAL_CHAIN_MAX];
-    find_costs(chain, durations, levels, cost);
-    play(structure, cost, durations, &ends);
+    play(structure, chain, durations, &ends);
     return gal_chain_sync_seconds(&ends);
 }
 
 void gal_structures_measure(gal_structure *structure, const gal_lone_chain *chain, const gal_durations *durations,
-                            const gal_axis_levels *levels, uint32_t update_block, gal_chain_times *out)
+                            uint32_t update_block, gal_chain_times *out)
 {
     gal_alone_ends ends;
-    const gal_cost *cost[GAL_CHAIN_MAX];
-    find_costs(chain, durations, levels, cost);
-    play(structure, cost, durations, &ends);
+    play(structure, chain, durations, &ends);
     gal_chain_read(&ends, structure->block_count, out);
     const gal_lone *lone = chain->lone[update_block];
+    const gal_cost *cost = chain->cost[update_block];
     const uint32_t samples = chain->query->microbatch_samples;
     out->own_forward_seconds = gal_lone_own_seconds(lone, durations, samples, GAL_FRAGMENT_FORWARD);
     out->own_backward_seconds = gal_lone_own_seconds(lone, durations, samples, GAL_FRAGMENT_BACKWARD_SYNC);
     out->stored_forward_seconds = gal_lone_stored_seconds(lone, durations, samples, GAL_FRAGMENT_FORWARD);
     out->stored_backward_seconds = gal_lone_stored_seconds(lone, durations, samples, GAL_FRAGMENT_BACKWARD_SYNC);
-    gal_lone_link_seconds(lone, cost[update_block], out->link_seconds);
-    gal_lone_sync_seconds(lone, cost[update_block], out);
-    read_update(lone, cost[update_block], gal_durations_company(durations), out);
+    gal_lone_link_seconds(lone, cost, out->link_seconds);
+    gal_lone_sync_seconds(lone, cost, out);
+    read_update(lone, cost, gal_durations_company(durations), out);
 }

@@ -25,6 +25,7 @@ typedef struct gal_lone_chain {
     uint32_t block_count;
     uint32_t type[GAL_CHAIN_MAX];        /* what nothing enters only first, what nothing leaves only last */
     const gal_lone *lone[GAL_CHAIN_MAX]; /* neighbours of one type have one */
+    const gal_cost *cost[GAL_CHAIN_MAX]; /* [block][instruction] of the block alone, by gal_structures_cost */
     bool sync_alone;                     /* of gal_chain_sync_calls: for gal_structures_sync_seconds alone */
 } gal_lone_chain;
 
@@ -32,12 +33,13 @@ typedef struct gal_lone_chain {
 gal_code gal_structures_chain(gal_structures *structures, const gal_lone_chain *chain, gal_structure **out,
                               gal_error *err);
 
-/* The chain's times where the axes lie so; the update's of one block. */
+/* Fills cost where the axes lie so, until another chain of the blocks is asked for. */
+void gal_structures_cost(gal_lone_chain *chain, const gal_durations *durations, const gal_axis_levels *levels);
+/* The chain's times at its cost; the update's of one block. */
 void gal_structures_measure(gal_structure *structure, const gal_lone_chain *chain, const gal_durations *durations,
-                            const gal_axis_levels *levels, uint32_t update_block, gal_chain_times *out);
-
+                            uint32_t update_block, gal_chain_times *out);
 /* Of one with sync_alone. */
 double gal_structures_sync_seconds(gal_structure *structure, const gal_lone_chain *chain,
-                                   const gal_durations *durations, const gal_axis_levels *levels);
+                                   const gal_durations *durations);
 
 #endif
