@@ -180,7 +180,11 @@ static void list_parts(gal_structure *structure, const gal_program *program, gal
     const gal_fragment *fragment = &program->fragment[kind];
     enum { SUB_BATCHES = 3 };
     uint32_t at[GAL_CHAIN_MAX][SUB_BATCHES];
+    bool borrows[GAL_CHAIN_MAX];
     memset(at, 0xFF, sizeof at);
+    for (uint32_t block = 0; block < chain->block_count; block++) {
+        borrows[block] = gal_lone_borrows(chain->lone[block], program, block);
+    }
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
         const gal_instruction *in = &program->instruction[i];
         if ((in->group & GAL_GROUP_RELATION) != 0) {
@@ -189,7 +193,7 @@ static void list_parts(gal_structure *structure, const gal_program *program, gal
         const uint32_t block = in->block - program->first_block;
         const gal_lone *lone = chain->lone[block];
         uint32_t *own = &at[block][in->sub_batch];
-        *own = next_own(lone->like, kind, gal_lone_borrows(lone, program, block), in->sub_batch, *own);
+        *own = next_own(lone->like, kind, borrows[block], in->sub_batch, *own);
         const gal_instruction *original = &lone->like->instruction[*own];
         GAL_ASSERT(original->op == in->op && original->stream == in->stream && original->only_last == in->only_last);
         const uint32_t step = structure->expansion.step_of[i];
@@ -201,7 +205,7 @@ static void list_parts(gal_structure *structure, const gal_program *program, gal
     }
 }
 
-/* Lowers the chain into structures->chain. */
+/* Lowers the chain into structures->chain; no plain backward where none is called: the other has its accesses. */
 static gal_code lower_chain(gal_structures *structures, const gal_lone_chain *chain, gal_error *err)
 {
     gal_chain_spec spec = {.model = structures->model, .query = chain->query, .block_count = chain->block_count};
@@ -211,7 +215,7 @@ static gal_code lower_chain(gal_structures *structures, const gal_lone_chain *ch
         spec.type[i] = chain->type[i];
         spec.strategy[i] = chain->query->strategy;
     }
-    gal_chain_stage(&spec, GAL_LOWERED_LISTS, block, &stage);
+    gal_chain_stage(&spec, chain->sync_alone ? GAL_LOWERED_SIZES : GAL_LOWERED_LISTS, block, &stage);
     stage.recycled = structures->chain;
     structures->chain = NULL;
     const gal_code code = gal_lower_spec(&stage, &structures->chain, err);
