@@ -102,10 +102,10 @@ gal_price_query gal_price_query_of(const gal_plan *plan, uint32_t stage, uint32_
  * GAL_ERR_SYSTEM without memory; also of those that follow. */
 gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, const gal_block_price **out,
                          gal_error *err);
-/* What that is at least, had without the chain that it is measured in: forward_seconds and backward_seconds of the
- * block's own kernels, update_seconds too where no other block may pay for a part of it; memory is the same. Of sync 0
- * is said, of which backward has the rest where the price's is below; all else is 0 as well. Where that would take as
- * long as the price it is the price. */
+/* What a price is at least, had without the chain that it is measured in: forward_seconds and backward_seconds are the
+ * block's own kernels, update_seconds those of its update where no other block may pay for a part of it, memory is that
+ * of the price. sync_seconds is 0: a price's may be below that, but by no more than its backward_seconds are above
+ * these. All else is 0. Where this would take as long as the price, it is the price. */
 gal_code gal_price_block_floor(gal_price_cache *cache, const gal_price_query *query, gal_block_price *out,
                                gal_error *err);
 /* A share of its moments that a block has on storage, and what of its price depends on that: its update alone. */
