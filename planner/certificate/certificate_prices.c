@@ -54,6 +54,7 @@ static const gal_block_price **price_at(const gal_cert_prices *v, uint32_t place
 
 static gal_code price_type(gal_cert_prices *v, uint32_t stage, uint32_t type)
 {
+    v->priced_count += !v->priced[type];
     v->priced[type] = true;
     for (uint32_t s = 0; s < v->strategy_count && is_here(v, type, stage); s++) {
         gal_error reason = {0};
@@ -420,12 +421,11 @@ static void sum_up(const gal_cert_prices *v, gal_cert_menus *out)
     }
 }
 
-void gal_cert_menus_open(gal_cert_prices *v, uint32_t kind, gal_cert_table table, double tail_weight, bool any_class)
+void gal_cert_menus_fill(gal_cert_prices *v, const gal_cert_kind *k, gal_cert_table table, double tail_weight,
+                         bool any_class, gal_cert_menus *out)
 {
-    const gal_cert_kind *k = v->menus.kind = &v->kind[kind];
-    v->menus.table = table;
     for (uint32_t type = 0; type < v->types.type_count; type++) {
-        gal_cert_menu *own = &v->menus.of[type];
+        gal_cert_menu *own = &out->of[type];
         const uint32_t count = v->priced[type] ? v->strategy_count : v->split_count;
         const bool *repeats = v->priced[type] ? gal_cert_repeats(v, k->place, type, any_class) : NULL;
         own->count = 0;
@@ -439,7 +439,7 @@ void gal_cert_menus_open(gal_cert_prices *v, uint32_t kind, gal_cert_table table
         }
         prune(own);
     }
-    sum_up(v, &v->menus);
+    sum_up(v, out);
 }
 
 gal_cert_choice gal_cert_choice_of(const gal_cert_item *item, gal_cert_position at, double rate, double price)
@@ -520,20 +520,6 @@ static void number_stages(gal_cert_prices *v)
     }
 }
 
-/* [type][strategy or split]: at most so many. */
-static void create_menus(gal_cert_prices *v)
-{
-    const size_t types = v->types.type_count;
-    const size_t most = v->strategy_count > v->split_count ? v->strategy_count : v->split_count;
-    gal_cert_item *item = gal_heap_take(&v->heap, types * most, sizeof *item);
-    v->menus.of = gal_heap_take(&v->heap, types, sizeof *v->menus.of);
-    v->menus.turn = gal_heap_take(&v->heap, types * most, sizeof *v->menus.turn);
-    v->menus.least = gal_heap_take(&v->heap, types, sizeof *v->menus.least);
-    for (size_t type = 0; v->heap.code == GAL_OK && type < types; type++) {
-        v->menus.of[type].item = item + type * most;
-    }
-}
-
 static gal_code create_tables(gal_cert_prices *v)
 {
     const size_t types = v->types.type_count;
@@ -556,7 +542,7 @@ static gal_code create_tables(gal_cert_prices *v)
     v->repeats = gal_heap_take(&v->heap, 2 * v->place_count * types, sizeof *v->repeats);
     v->split = gal_heap_take(&v->heap, v->split_count, sizeof *v->split);
     v->kernels = gal_heap_take(&v->heap, types * v->split_count, sizeof *v->kernels);
-    create_menus(v);
+    gal_cert_menus_create(v);
     return v->heap.code;
 }
 

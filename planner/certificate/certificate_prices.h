@@ -68,6 +68,15 @@ typedef struct gal_cert_menus {
     double ends_seconds; /* what beginning and ending a stage add at least: 0 or less */
 } gal_cert_menus;
 
+/* Menus that were opened before; how many items and turns there is room for. */
+typedef struct gal_cert_kept {
+    bool known;
+    double tail_weight;
+    uint32_t priced_count; /* of types, then */
+    gal_cert_menus menus;
+    size_t item_count, turn_count;
+} gal_cert_kept;
+
 /* A split of a block by itself, with its share of the states where they may be sharded. */
 typedef struct gal_cert_kernels {
     bool legal;
@@ -101,7 +110,10 @@ typedef struct gal_cert_prices {
     uint32_t *place, *kind_of; /* [stage] */
     gal_cert_kind *kind;
     gal_cert_like *like;           /* [end] of chains */
-    gal_cert_menus menus;          /* opened last */
+    gal_cert_menus menus;          /* opened last: of the room, or as they were kept */
+    gal_cert_menus room;           /* for all items of all types */
+    gal_cert_kept *kept;           /* [kind][table][any class] */
+    uint32_t priced_count;         /* of types */
     const gal_block_price **price; /* [place][type][strategy]; NULL: not to be had */
     const bool **repeats;          /* [any class][place][type]: gal_cert_repeats */
     gal_cert_source source;
@@ -145,6 +157,11 @@ void gal_cert_reach(const gal_cert_prices *prices, const double *least, double e
  * asked, so all items are of class 0, and few are not beaten by another. */
 void gal_cert_menus_open(gal_cert_prices *prices, uint32_t kind, gal_cert_table table, double tail_weight,
                          bool any_class);
+/* Room for menus, once it is known how many items there may be; heap.code says whether. */
+void gal_cert_menus_create(gal_cert_prices *prices);
+/* What gal_cert_menus_open opens, found anew, into room for all items. */
+void gal_cert_menus_fill(gal_cert_prices *prices, const gal_cert_kind *kind, gal_cert_table table, double tail_weight,
+                         bool any_class, gal_cert_menus *out);
 
 static inline gal_cert_choice gal_cert_joined(const gal_cert_choice *a, const gal_cert_choice *b)
 {

@@ -1,0 +1,92 @@
+/* Menus that are kept. Of the tables of a kind of stage a proof asks again and again: under every weight of the first
+ * stage's tail, with every effort, for every stage that is tightened; two of five times for one that it had before. */
+#include <string.h>
+
+#include "planner/certificate/certificate_prices.h"
+
+/* [type][strategy or split]: at most so many. */
+void gal_cert_menus_create(gal_cert_prices *v)
+{
+    const size_t types = v->types.type_count;
+    const size_t most = v->strategy_count > v->split_count ? v->strategy_count : v->split_count;
+    gal_cert_item *item = gal_heap_take(&v->heap, types * most, sizeof *item);
+    v->room.of = gal_heap_take(&v->heap, types, sizeof *v->room.of);
+    v->room.turn = gal_heap_take(&v->heap, types * most, sizeof *v->room.turn);
+    v->room.least = gal_heap_take(&v->heap, types, sizeof *v->room.least);
+    v->kept = gal_heap_take(&v->heap, 2 * GAL_CERT_TABLES * (size_t)v->kind_count, sizeof *v->kept);
+    for (size_t type = 0; v->heap.code == GAL_OK && type < types; type++) {
+        v->room.of[type].item = item + type * most;
+    }
+}
+
+static size_t count_items(const gal_cert_prices *v)
+{
+    size_t count = 0;
+    for (uint32_t type = 0; type < v->types.type_count; type++) {
+        count += v->room.of[type].count;
+    }
+    return count;
+}
+
+/* Where there is not room enough, a little more is taken: under another weight about as many are left. */
+static void make_room(gal_cert_prices *v, gal_cert_kept *kept, size_t items)
+{
+    const size_t types = v->types.type_count;
+    gal_cert_menus *own = &kept->menus;
+    if (own->of == NULL) {
+        own->of = gal_heap_take(&v->heap, types, sizeof *own->of);
+        own->least = gal_heap_take(&v->heap, types, sizeof *own->least);
+    }
+    if (v->heap.code == GAL_OK && kept->item_count < items) {
+        kept->item_count = items + items / 4;
+        own->of[0].item = gal_heap_take(&v->heap, kept->item_count, sizeof *own->of[0].item);
+    }
+    if (v->heap.code == GAL_OK && kept->turn_count < v->room.turn_count) {
+        kept->turn_count = v->room.turn_count + v->room.turn_count / 4;
+        own->turn = gal_heap_take(&v->heap, kept->turn_count, sizeof *own->turn);
+    }
+}
+
+/* What the room has at hand. */
+static void keep(gal_cert_prices *v, gal_cert_kept *kept)
+{
+    gal_cert_menus *own = &kept->menus;
+    kept->known = false;
+    make_room(v, kept, count_items(v));
+    if (v->heap.code != GAL_OK) {
+        return;
+    }
+    gal_cert_item *item = own->of[0].item;
+    for (uint32_t type = 0; type < v->types.type_count; type++) {
+        const gal_cert_menu *from = &v->room.of[type];
+        own->of[type] = (gal_cert_menu){from->count, item};
+        if (from->count > 0) {
+            memcpy(item, from->item, from->count * sizeof *item);
+            item += from->count;
+        }
+    }
+    memcpy(own->least, v->room.least, v->types.type_count * sizeof *own->least);
+    if (v->room.turn_count > 0) {
+        memcpy(own->turn, v->room.turn, v->room.turn_count * sizeof *own->turn);
+    }
+    own->turn_count = v->room.turn_count;
+    own->ends_seconds = v->room.ends_seconds;
+    kept->known = true;
+}
+
+/* A weight counts in what the first stage adds alone. */
+void gal_cert_menus_open(gal_cert_prices *v, uint32_t kind, gal_cert_table table, double tail_weight, bool any_class)
+{
+    const gal_cert_kind *k = &v->kind[kind];
+    const double weight = table == GAL_CERT_ADDED && k->stage == 0 ? tail_weight : 0.0;
+    gal_cert_kept *kept = &v->kept[((size_t)kind * GAL_CERT_TABLES + table) * 2 + any_class];
+    if (!kept->known || kept->tail_weight != weight || kept->priced_count != v->priced_count) {
+        gal_cert_menus_fill(v, k, table, weight, any_class, &v->room);
+        keep(v, kept);
+        kept->tail_weight = weight;
+        kept->priced_count = v->priced_count;
+    }
+    v->menus = kept->known ? kept->menus : v->room;
+    v->menus.kind = k;
+    v->menus.table = table;
+}
