@@ -11,8 +11,9 @@
  * and a stage has the sum of the one and the largest sum of the other over its first blocks (planner/cell/path.h). That
  * over all is no more, so any share of it, up to all, bounds as tails of several stages do.
  * e is sync, and that is once where it is above 0, where nothing else can be hidden: at the ends of a chain, as the
- * last block's reductions are the first of all and the first block's the last; and under ZeRO-2 and 3, whose backward
- * waits for buffers that are behind all that lags. There the largest sum so far goes on in place of the sum: what was
+ * last block's reductions are the first of all and the first block's the last; of two sub-batches, whose kernels run
+ * beside their own collectives, so that e does not say what is left; and under ZeRO-2 and 3, whose backward waits for
+ * buffers that are behind all that lags. There the largest sum so far goes on in place of the sum: what was
  * left is not hidden any more. (Encoders of DP and ZeRO-3 by turns in front of decoders that lag, t5-512-4-32 on
  * titan-8, were taken to hide what they wait for: objective 11 % too low.)
  * On several stages, whose first backwards hide most of it, once is 0 and lag is sync. */

@@ -415,8 +415,8 @@ static double borrowed_sync(const gal_price_cache *cache, const gal_price_query 
 static void part_sync(const gal_price_cache *cache, const gal_price_query *query, gal_block_price *out)
 {
     if (stages_of(cache, query) == 1) {
-        const bool alone =
-            begins_chain(cache, query->type) || ends_chain(cache, query->type) || gal_lag_is_awaited(query->strategy);
+        const bool alone = begins_chain(cache, query->type) || ends_chain(cache, query->type) ||
+                           gal_lag_is_awaited(query->strategy) || query->strategy->overlap >= GAL_OVERLAP_IN_PASS;
         gal_lag_part(alone, borrowed_sync(cache, query, out), out);
     } else {
         out->once_seconds = 0.0;
