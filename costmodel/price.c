@@ -524,9 +524,9 @@ static gal_price_query kept_query(const gal_price_cache *cache, const gal_price_
     return query;
 }
 
-gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *asked, const gal_block_price **out,
-                         gal_error *err)
+gal_code gal_price_block(gal_price_cache *of, const gal_price_query *asked, const gal_block_price **out, gal_error *err)
 {
+    gal_price_cache *cache = gal_price_home(of, asked->strategy);
     gal_price_key key;
     gal_strategy strategy;
     const gal_price_query query = kept_query(cache, asked, &strategy);
@@ -547,9 +547,9 @@ gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *asked, c
 
 /* With a charge for bytes in the host's memory, or of a block that would be lowered anew, the price itself. What
  * several blocks hold is paid for by one: of an update that has some of it nothing is said. */
-gal_code gal_price_block_floor(gal_price_cache *cache, const gal_price_query *asked, gal_block_price *out,
-                               gal_error *err)
+gal_code gal_price_block_floor(gal_price_cache *of, const gal_price_query *asked, gal_block_price *out, gal_error *err)
 {
+    gal_price_cache *cache = gal_price_home(of, asked->strategy);
     static const double below = 1.0 - 1e-9; /* a block's kernels are the difference of two ends in a chain */
     gal_strategy strategy;
     const gal_price_query query = kept_query(cache, asked, &strategy);

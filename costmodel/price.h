@@ -86,6 +86,16 @@ gal_code gal_price_cache_create(const gal_model *model, const gal_durations *dur
                                 gal_error *err);
 void gal_price_cache_free(gal_price_cache *cache);
 
+/* The same for a search that asks for thousands of prices: the strategies fall into parts by their axes, and blocks of
+ * one part are priced at the same time as those of another, on as many threads. The prices are the same. */
+gal_code gal_price_cache_create_parts(const gal_model *model, const gal_durations *durations, uint32_t part_count,
+                                      gal_price_cache **out, gal_error *err);
+/* task(context, part) for all parts, of a cache without parts for 0 alone, on its threads; each may ask for prices and
+ * floors of blocks whose strategy is of its part. The error is that of the first part that has one. */
+typedef gal_code gal_price_task(void *context, uint32_t part, gal_error *err);
+gal_code gal_price_in_parts(gal_price_cache *cache, gal_price_task *task, void *context, gal_error *err);
+uint32_t gal_price_part_of(const gal_price_cache *cache, const gal_strategy *strategy);
+
 typedef struct gal_price_query {
     uint32_t type;                /* gal_block_shape.type */
     const gal_strategy *strategy; /* legal for the type: gal_strategy_block_rule_broken gives NULL */

@@ -40,7 +40,7 @@ uint64_t gal_price_key_axes(const gal_strategy *strategy)
 }
 
 /* The same of the axes in the order of their kinds. */
-static uint64_t any_order(const gal_strategy *strategy)
+uint64_t gal_price_key_any_order(const gal_strategy *strategy)
 {
     gal_strategy ordered = *strategy;
     for (uint32_t i = 1; i < ordered.axis_count; i++) {
@@ -96,7 +96,7 @@ void gal_price_key_of(const gal_price_cache *cache, gal_price_kind kind, const g
     const bool any_stage = kind == GAL_PRICE_LIKE || kind == GAL_PRICE_LONE;
     const bool any_block = kind == GAL_PRICE_AXES;
     const bool any_samples = kind == GAL_PRICE_LONE || any_block;
-    out->word[0] = any_stage ? any_order(query->strategy) : gal_price_key_axes(query->strategy);
+    out->word[0] = any_stage ? gal_price_key_any_order(query->strategy) : gal_price_key_axes(query->strategy);
     out->word[1] = (uint64_t)kind << 24;
     if (!any_block) {
         out->word[1] |= gal_price_key_flags(query->strategy, query->type) | (uint64_t)query->prefetch_depth << 8;
@@ -281,6 +281,7 @@ void gal_price_cache_free(gal_price_cache *cache)
         free(cache->pages);
         cache->pages = next;
     }
+    gal_price_parts_free(cache);
     gal_word_keys_free(&cache->alike);
     gal_crossings_free(cache->crossings);
     gal_chain_queues_free(cache->queues);

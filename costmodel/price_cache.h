@@ -7,6 +7,7 @@
 #include "costmodel/price.h"
 #include "costmodel/structure.h"
 #include "costmodel/word_keys.h"
+#include "schemas/base/workers.h"
 
 enum { GAL_PRICE_KEY_WORDS = 8 };
 
@@ -64,7 +65,14 @@ struct gal_price_cache {
     struct gal_price_page *pages; /* that entries lie in */
     struct gal_price_cache *of;   /* charged: the prices without, of which only blocks' are kept here; else NULL */
     gal_price_charge charge;
+    uint32_t part_count; /* 0: blocks are kept here; else by these, which have no parts (costmodel/price_parts.c) */
+    struct gal_price_cache **part;
+    gal_workers *workers;
 };
+
+/* Where the blocks of a strategy are kept, in any order of its axes. */
+gal_price_cache *gal_price_home(gal_price_cache *cache, const gal_strategy *strategy);
+void gal_price_parts_free(gal_price_cache *cache); /* of a cache that has none too */
 
 /* A query's key, of what results of the kind depend on; words 3, 4 and 6 are zero, and without chunks the upper half of
  * 5, for more of it. Where a stage lies counts only if it does not lie as all others do. */
@@ -72,6 +80,7 @@ void gal_price_key_of(const gal_price_cache *cache, gal_price_kind kind, const g
                       gal_price_key *out);
 /* A strategy's axes in their order, and the rest of it with a type, in a word each. */
 uint64_t gal_price_key_axes(const gal_strategy *strategy);
+uint64_t gal_price_key_any_order(const gal_strategy *strategy); /* the same for all orders */
 uint64_t gal_price_key_flags(const gal_strategy *strategy, uint32_t type);
 uint32_t gal_price_key_grid(const gal_strategy *strategy); /* of its TP axis: 0 in mode 1d */
 

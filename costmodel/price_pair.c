@@ -150,7 +150,7 @@ static gal_code find_end(gal_price_cache *cache, const gal_price_query *query, g
         gal_price_key_of(cache, GAL_PRICE_AXES, query, &axes);
         gal_code code = gal_price_block(cache, query, &end.price, err);
         code = code == GAL_OK ? find_lone(cache, query, &end.lone, err) : code;
-        end.axes = gal_price_find(cache, &axes);
+        end.axes = gal_price_find(gal_price_home(cache, query->strategy), &axes);
         code = code == GAL_OK ? gal_price_keep(cache, &key, &end, sizeof end, &found, err) : code;
         if (code != GAL_OK) {
             return code;

@@ -144,9 +144,7 @@ gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *t
     gal_screened s = {.spec = *spec, .types = types};
     gal_screened_prices *own = NULL;
     GAL_TRY(gal_screened_prices_find(spec, types, which, prices, &own, err));
-    for (uint32_t type = 0; type < types->type_count; type++) {
-        GAL_TRY(gal_screened_price_type(spec, types, type, own, err));
-    }
+    GAL_TRY(gal_screened_price_types(spec, types, own, err));
     s.strategy = own->strategy;
     s.strategy_count = own->strategy_count;
     s.item = own->item;

@@ -32,6 +32,7 @@ typedef struct gal_screened_prices {
     uint32_t pp_degree, samples, strategy_count;
     gal_screened_orders which;
     gal_strategy *strategy;
+    uint8_t *part; /* [strategy] gal_price_part_of */
     gal_screened_item *item;
     bool *floored; /* [type] what is legal and not priced has what it takes at least; else legal alone is said, by the
                     * rules */

@@ -116,13 +116,29 @@ gal_code gal_screened_price_item(const gal_cell_spec *spec, const gal_block_type
     return settle(code, &reason, item, err);
 }
 
-gal_code gal_screened_price_type(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
-                                 gal_screened_prices *prices, gal_error *err)
+/* What is asked for of all items of some types. */
+typedef struct pricing {
+    const gal_cell_spec *spec;
+    const gal_block_types *types;
+    gal_screened_prices *prices;
+    uint32_t from, to; /* types, to left out */
+} pricing;
+
+/* By this part of the prices. */
+static bool is_asked(const pricing *p, uint32_t type, uint32_t strategy, uint32_t part)
 {
-    const gal_screened_item *item = &prices->item[(size_t)type * prices->strategy_count];
-    for (uint32_t i = 0; i < prices->strategy_count; i++) {
-        if (item[i].legal && !item[i].priced) {
-            const gal_code code = gal_screened_price_item(spec, types, type, i, prices, err);
+    const gal_screened_item *item = &p->prices->item[(size_t)type * p->prices->strategy_count + strategy];
+    return p->prices->part[strategy] == part && item->legal && !item->priced; /* of another part it may be written */
+}
+
+static gal_code price_part(void *context, uint32_t part, gal_error *err)
+{
+    const pricing *p = context;
+    for (uint32_t type = p->from; type < p->to; type++) {
+        for (uint32_t i = 0; i < p->prices->strategy_count; i++) {
+            const gal_code code = is_asked(p, type, i, part)
+                                      ? gal_screened_price_item(p->spec, p->types, type, i, p->prices, err)
+                                      : GAL_OK;
             if (code != GAL_OK) {
                 return code;
             }
@@ -131,23 +147,41 @@ gal_code gal_screened_price_type(const gal_cell_spec *spec, const gal_block_type
     return GAL_OK;
 }
 
-gal_code gal_screened_floor_type(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
-                                 gal_screened_prices *prices, gal_error *err)
+gal_code gal_screened_price_types(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices *prices,
+                                  gal_error *err)
 {
-    for (uint32_t i = 0; i < prices->strategy_count && !prices->floored[type]; i++) {
-        gal_screened_item *item = &prices->item[(size_t)type * prices->strategy_count + i];
+    pricing p = {spec, types, prices, 0, types->type_count};
+    return gal_price_in_parts(spec->cache, price_part, &p, err);
+}
+
+static gal_code floor_part(void *context, uint32_t part, gal_error *err)
+{
+    const pricing *p = context;
+    for (uint32_t i = 0; i < p->prices->strategy_count; i++) {
+        gal_screened_item *item = &p->prices->item[(size_t)p->from * p->prices->strategy_count + i];
         gal_error reason = {0};
-        if (!item->legal || item->priced) {
+        if (!is_asked(p, p->from, i, part)) {
             continue;
         }
-        gal_code code = floor_item(spec, types, type, &prices->strategy[i], item, &reason);
+        gal_code code = floor_item(p->spec, p->types, p->from, &p->prices->strategy[i], item, &reason);
         code = settle(code, &reason, item, err);
         if (code != GAL_OK) {
             return code;
         }
     }
-    prices->floored[type] = true;
     return GAL_OK;
+}
+
+gal_code gal_screened_floor_type(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                                 gal_screened_prices *prices, gal_error *err)
+{
+    pricing p = {spec, types, prices, type, type + 1};
+    if (prices->floored[type]) {
+        return GAL_OK;
+    }
+    const gal_code code = gal_price_in_parts(spec->cache, floor_part, &p, err);
+    prices->floored[type] = code == GAL_OK;
+    return code;
 }
 
 /* ---- of all cells of equal stages and samples ---- */
@@ -237,10 +271,14 @@ static gal_code prices_create(const gal_cell_spec *spec, const gal_block_types *
     prices->strategy = malloc((prices->strategy_count + 1) * sizeof *prices->strategy);
     prices->item = calloc((size_t)types->type_count * prices->strategy_count + 1, sizeof *prices->item);
     prices->floored = calloc(types->type_count, sizeof *prices->floored);
-    if (prices->strategy == NULL || prices->item == NULL || prices->floored == NULL) {
+    prices->part = malloc((prices->strategy_count + 1) * sizeof *prices->part);
+    if (prices->strategy == NULL || prices->item == NULL || prices->floored == NULL || prices->part == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     copy_taken(&l, types, prices);
+    for (uint32_t i = 0; i < prices->strategy_count; i++) {
+        prices->part[i] = (uint8_t)gal_price_part_of(spec->cache, &prices->strategy[i]);
+    }
     *out = prices;
     prices = NULL;
 cleanup:
@@ -253,6 +291,7 @@ void gal_screened_prices_free(gal_screened_prices *prices)
 {
     while (prices != NULL) {
         gal_screened_prices *next = prices->next;
+        free(prices->part);
         free(prices->floored);
         free(prices->item);
         free(prices->strategy);

@@ -2,6 +2,11 @@
 
 #include <stdlib.h>
 
+#include "schemas/base/workers.h"
+
+/* Fewer are priced before another thread has begun. */
+enum { MANY_STRATEGIES = 1000 };
+
 static gal_u32_list batches_of(const gal_search_request *request)
 {
     const gal_u32_list own = {1, {request->model->global_batch_samples}};
@@ -69,4 +74,17 @@ gal_cell_spec gal_search_cell_spec(const gal_search_request *request, const gal_
                            .arena_limit_bytes = memory > fixed ? memory - fixed : 0,
                            .host_limit_bytes = request->host_memory_bytes,
                            .storage_limit_bytes = request->storage_bytes};
+}
+
+static uint32_t thread_count_of(const gal_search_request *request)
+{
+    const uint32_t devices = gal_durations_cluster(request->durations)->device_count;
+    const uint32_t wanted = request->thread_count > 0 ? request->thread_count : gal_workers_cores();
+    const uint32_t most = wanted < GAL_SEARCH_THREADS_MAX ? wanted : GAL_SEARCH_THREADS_MAX;
+    return gal_space_room(&request->space, devices) < MANY_STRATEGIES ? 1 : most;
+}
+
+gal_code gal_search_cache_create(const gal_search_request *request, gal_price_cache **out, gal_error *err)
+{
+    return gal_price_cache_create_parts(request->model, request->durations, thread_count_of(request), out, err);
 }

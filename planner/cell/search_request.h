@@ -17,6 +17,8 @@ typedef struct gal_search_progress {
     uint64_t work, work_limit; /* on the cell at hand: no box is begun at the limit; 0 of 0: being priced */
 } gal_search_progress;
 
+enum { GAL_SEARCH_THREADS_MAX = 16 };
+
 typedef struct gal_search_request {
     const gal_model *model;
     const gal_durations *durations; /* its cluster says how many devices and how much memory */
@@ -35,6 +37,8 @@ typedef struct gal_search_request {
     gal_schedule schedule;
     uint32_t chunk_count; /* with the interleaved schedule; there and with zero bubble plans are uniform (uniform.h) */
     uint32_t prefetch_depth;
+    uint32_t thread_count;    /* of a search of many strategies; 0: as many as there are cores. The answer does not
+                               * depend on it */
     uint32_t label_limit;     /* at one block */
     double gap;               /* a plan is good enough if none is faster by more than this share */
     uint32_t finalist_count;  /* cells that are wanted solved, the best ones; 0: as 1 */

@@ -198,10 +198,7 @@ static double whole_least(prover *v, const chain *c, double price, double cutoff
                     }
                 }
             }
-            for (uint32_t i = 0; i < now->count && block + 1 == c->end; i++) {
-                const bool fits = now->label[i].bytes <= v->limit + 1e-12 * fabs(v->limit);
-                least = fits ? fmin(least, now->label[i].seconds) : least;
-            }
+            least = block + 1 == c->end ? fmin(least, gal_cert_list_fastest(now, v->limit)) : least;
         }
     }
     return least;

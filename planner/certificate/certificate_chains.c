@@ -146,3 +146,13 @@ double gal_cert_list_least(const gal_cert_list *list, double price)
     }
     return least;
 }
+
+double gal_cert_list_fastest(const gal_cert_list *list, double limit_bytes)
+{
+    double least = HUGE_VAL;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const bool fits = list->label[i].bytes <= limit_bytes + 1e-12 * fabs(limit_bytes);
+        least = fits ? fmin(least, list->label[i].seconds) : least;
+    }
+    return least;
+}

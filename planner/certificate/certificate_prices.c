@@ -29,8 +29,8 @@ static gal_price_query query_of(const gal_cert_prices *v, uint32_t type, uint32_
 
 /* Recompute of what has nothing to run again is the same as none; and where nothing attends, a ring or a zigzag is the
  * same as Ulysses, a zigzag as a ring: what splits positions matters to attention alone. */
-static bool is_legal(const gal_cert_prices *v, uint32_t type, const gal_strategy *strategy, uint32_t devices,
-                     uint32_t samples)
+bool gal_cert_is_legal(const gal_cert_prices *v, uint32_t type, const gal_strategy *strategy, uint32_t devices,
+                       uint32_t samples)
 {
     const gal_block_shape *shape = &v->types.shape[type];
     const bool attends = shape->kind == GAL_BLOCK_ATTENTION || shape->kind == GAL_BLOCK_CROSS_ATTENTION;
@@ -52,23 +52,40 @@ static const gal_block_price **price_at(const gal_cert_prices *v, uint32_t place
     return &v->price[((size_t)place * v->types.type_count + type) * v->strategy_count + strategy];
 }
 
-static gal_code price_type(gal_cert_prices *v, uint32_t stage, uint32_t type)
+/* A type on a stage. */
+typedef struct pricing {
+    gal_cert_prices *v;
+    uint32_t stage, type;
+} pricing;
+
+/* Its strategies that are of a part of the prices. */
+static gal_code price_part(void *context, uint32_t part, gal_error *err)
 {
-    v->priced_count += !v->priced[type];
-    v->priced[type] = true;
-    for (uint32_t s = 0; s < v->strategy_count && is_here(v, type, stage); s++) {
+    const pricing *p = context;
+    const gal_cert_prices *v = p->v;
+    gal_price_cache *cache = v->from->cache;
+    for (uint32_t s = 0; s < v->strategy_count; s++) {
         gal_error reason = {0};
-        const gal_price_query query = query_of(v, type, stage, s);
-        const gal_block_price **price = price_at(v, v->place[stage], type, s);
-        const bool asks = *price == NULL && is_legal(v, type, &v->strategy[s], v->devices, v->samples);
-        const gal_code code = asks ? gal_price_block(v->from->cache, &query, price, &reason) : GAL_OK;
+        const gal_price_query query = query_of(v, p->type, p->stage, s);
+        const gal_block_price **price = price_at(v, v->place[p->stage], p->type, s);
+        const bool asks = gal_price_part_of(cache, &v->strategy[s]) == part && *price == NULL &&
+                          gal_cert_is_legal(v, p->type, &v->strategy[s], v->devices, v->samples);
+        const gal_code code = asks ? gal_price_block(cache, &query, price, &reason) : GAL_OK;
         if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
             *price = NULL;
         } else if (code != GAL_OK) {
-            return gal_fail(v->heap.err, code, "%s", reason.text);
+            return gal_fail(err, code, "%s", reason.text);
         }
     }
     return GAL_OK;
+}
+
+static gal_code price_type(gal_cert_prices *v, uint32_t stage, uint32_t type)
+{
+    pricing p = {v, stage, type};
+    v->priced_count += !v->priced[type];
+    v->priced[type] = true;
+    return is_here(v, type, stage) ? gal_price_in_parts(v->from->cache, price_part, &p, v->heap.err) : GAL_OK;
 }
 
 static gal_code price_stage(gal_cert_prices *v, uint32_t stage)
@@ -208,45 +225,7 @@ double gal_cert_conversion(gal_cert_prices *v, uint32_t pair, uint32_t from, uin
     return rounds_in(v, k, v->menus.table) * *known;
 }
 
-/* ---- kernels ---- */
-
-/* Data parallel groups share the samples and, where the space has sharding, the states, which devices that split
- * positions share too. */
-static gal_code price_split(gal_cert_prices *v, uint32_t type, const gal_split_kind *split, gal_cert_kernels *out)
-{
-    const gal_space *space = v->cell->space;
-    const bool shards = space->axis[GAL_AXIS_SDP], *zero = space->zero_stage;
-    const uint32_t together = split->tp_degree * split->sequence_degree;
-    const uint32_t groups = v->devices / together;
-    gal_split_kind plain = *split; /* whatever is offloaded of it */
-    plain.offload = false;
-    const gal_strategy strategy = gal_split_strategy(&plain);
-    gal_error reason = {0};
-    gal_code code = GAL_OK;
-    const bool depth = split->tp_mode == GAL_TP_2D && space->tp_grid[GAL_TP_2P5D];
-    out->legal = v->samples % groups == 0 && (groups == 1 || shards || depth || space->axis[GAL_AXIS_DP]) &&
-                 is_legal(v, type, &strategy, together, v->samples / groups);
-    if (out->legal) {
-        code = gal_floors_of(v->from->floors, v->types.shape[type].type, *split, v->samples / groups, &out->floor,
-                             &reason);
-        out->floor.state_bytes /= shards ? groups : 1;
-        out->floor.state_bytes /= zero[1] || zero[2] || zero[3] ? split->sequence_degree : 1;
-        out->legal = code == GAL_OK;
-    }
-    return code == GAL_OK || code == GAL_ERR_DOCUMENT ? GAL_OK : gal_fail(v->heap.err, code, "%s", reason.text);
-}
-
-static gal_code price_kernels(gal_cert_prices *v)
-{
-    gal_code code = GAL_OK;
-    for (uint32_t type = 0; type < v->types.type_count; type++) {
-        for (uint32_t i = 0; i < v->split_count; i++) {
-            GAL_TRY(price_split(v, type, &v->split[i], &v->kernels[(size_t)type * v->split_count + i]));
-        }
-    }
-cleanup:
-    return code;
-}
+/* ---- items of kernels ---- */
 
 static gal_cert_item kernel_item(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, uint32_t split,
                                  gal_cert_table table)
@@ -569,7 +548,7 @@ gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_cert
     if (source != GAL_CERT_PRICED) {
         v->class_count = 1;
         (void)gal_space_splits(cell->space, v->devices, v->split);
-        GAL_TRY(price_kernels(v));
+        GAL_TRY(gal_cert_price_kernels(v));
         goto cleanup;
     }
     GAL_TRY(price_all(v));

@@ -134,6 +134,13 @@ gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_cert
 bool gal_cert_prices_more(gal_cert_prices *prices);
 void gal_cert_prices_free(gal_cert_prices *prices);
 
+/* Whether a block of the type may take the strategy: it is legal, and not the same program as another that the space
+ * has. */
+bool gal_cert_is_legal(const gal_cert_prices *prices, uint32_t type, const gal_strategy *strategy, uint32_t devices,
+                       uint32_t samples);
+/* Fills kernels. GAL_ERR_SYSTEM without memory. */
+gal_code gal_cert_price_kernels(gal_cert_prices *prices);
+
 /* [strategy]: of a type that is priced, whether one before it has the same item: one price, and any_class or one class.
  * NULL: heap.code says why. */
 const bool *gal_cert_repeats(gal_cert_prices *prices, uint32_t place, uint32_t type, bool any_class);
@@ -178,6 +185,8 @@ void gal_cert_merge(gal_cert_list *into, const gal_cert_list *from, const gal_ce
 gal_cert_list *gal_cert_lists_take(gal_heap *heap, size_t count);
 /* What the cheapest of a list costs at the price; infinity: it is empty. */
 double gal_cert_list_least(const gal_cert_list *list, double price);
+/* Seconds of the fastest that has at most so many bytes; infinity: none has. */
+double gal_cert_list_fastest(const gal_cert_list *list, double limit_bytes);
 
 /* Of an item at a cost of `rate` per second, 1 or 0, and `price` per byte. */
 gal_cert_choice gal_cert_choice_of(const gal_cert_item *item, gal_cert_position at, double rate, double price);

@@ -28,7 +28,7 @@ typedef struct search_options {
     const char *prices_text, *constants;
     uint64_t memory_bytes, host_memory_bytes, storage_bytes, pareto_step_bytes;
     gal_u32_list pp_degrees, takeaways;
-    uint32_t devices, thread_count, prefetch_depth, top, label_limit;
+    uint32_t devices, thread_count, job_count, prefetch_depth, top, label_limit;
     uint32_t algorithm; /* GAL_ALGORITHM_COUNT: not given, the first */
     gal_search_prices prices;
     gal_pricing pricing; /* with a framework's prices */
@@ -146,6 +146,8 @@ static bool parse(int argc, char **argv, search_options *o, int *exit_code)
                        &o->gap_percent, 0.0, 50.0),
         gal_option_u32("label-limit", "N", "labels kept at one block, and work in proportion (20000)", &o->label_limit,
                        1, 100000000),
+        gal_option_short(
+            'j', gal_option_u32("jobs", "N", "cores to search on (all)", &o->job_count, 1, GAL_SEARCH_THREADS_MAX)),
         gal_option_flag("json", "print one JSON object", &o->json),
         gal_option_flag("counts", "print how many strategies each rule of pruning leaves", &o->counts),
         gal_option_flag("timing", "print the time of the search itself", &o->timing),
@@ -528,6 +530,7 @@ static gal_code run(search_options *o, gal_error *err)
                                   .storage_parameters = o->storage_parameters,
                                   .pp_degrees = o->pp_degrees,
                                   .prefetch_depth = o->prefetch_depth,
+                                  .thread_count = o->job_count,
                                   .label_limit = o->label_limit,
                                   .gap = gap_of_options(o),
                                   .finalist_count = o->pareto ? 1 : o->top,

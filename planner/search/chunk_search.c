@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "costmodel/objective.h"
+#include "planner/cell/cell_list.h"
 #include "planner/cell/finalist.h"
 #include "planner/search/host_limit.h"
 #include "planner/space/chunk_size.h"
@@ -398,7 +399,7 @@ gal_code gal_chunk_search(const gal_search_request *request, gal_search_result *
                         gal_schedule_names[request->schedule]);
     }
     if (request->cache == NULL) {
-        GAL_TRY(gal_price_cache_create(request->model, request->durations, &own, err));
+        GAL_TRY(gal_search_cache_create(request, &own, err));
     }
     GAL_TRY(search_with(request, request->cache != NULL ? request->cache : own, &found, err));
     *out = found;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "costmodel/objective.h"
+#include "planner/cell/cell_list.h"
 #include "planner/cell/finalist.h"
 #include "planner/search/host_joint.h"
 #include "planner/search/storage_fit.h"
@@ -295,7 +296,7 @@ gal_code gal_host_limited_search(const gal_search_request *request, gal_search_r
     gal_search_request with_cache = *request;
     with_cache.host_memory_bytes = 0;
     if (request->cache == NULL) {
-        GAL_TRY(gal_price_cache_create(request->model, request->durations, &own, err));
+        GAL_TRY(gal_search_cache_create(request, &own, err));
         with_cache.cache = own;
     }
     GAL_TRY(search_within(&with_cache, &most, out, err));

@@ -253,7 +253,7 @@ static gal_code create(gal_joint *o, gal_error *err)
     GAL_TRY(gal_block_types_create(r->model, &o->types, err));
     GAL_TRY(gal_screens_create(r->model, r->durations, &o->types, &r->space, &o->screens, err));
     if (r->cache == NULL) {
-        GAL_TRY(gal_price_cache_create(r->model, r->durations, &o->own_cache, err));
+        GAL_TRY(gal_search_cache_create(r, &o->own_cache, err));
     }
     o->cache = r->cache == NULL ? o->own_cache : r->cache;
     GAL_TRY(list_candidates(o, err));

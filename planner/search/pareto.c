@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/cell/cell_list.h"
+
 static void drop_last(gal_pareto *pareto)
 {
     gal_plan_free(&pareto->point[--pareto->point_count].finalist.plan);
@@ -39,7 +41,7 @@ gal_code gal_pareto_find(const gal_search_request *request, uint32_t most, uint6
     own.memory_bytes = request->memory_bytes != 0 ? request->memory_bytes
                                                   : gal_durations_cluster(request->durations)->device.memory_bytes;
     if (own.cache == NULL) {
-        GAL_TRY(gal_price_cache_create(own.model, own.durations, &cache, err));
+        GAL_TRY(gal_search_cache_create(&own, &cache, err));
         own.cache = cache;
     }
     while (!pareto.complete && (most == 0 || pareto.point_count <= most)) { /* one more may yet oust the last wanted */

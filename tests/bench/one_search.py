@@ -4,11 +4,14 @@ import os
 import resource
 import sys
 import tempfile
+import time
 
 
 def once(galplan, arguments, limit_seconds):
-    """Processor seconds (None: stopped at the limit), resident megabytes, the printed object (None: no plan)."""
+    """Wall seconds (None: stopped at the limit), processor seconds, resident megabytes, the printed object (None: no
+    plan)."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:
+        began = time.monotonic()
         child = os.fork()
         if child == 0:
             os.dup2(printed.fileno(), 1)
@@ -16,11 +19,12 @@ def once(galplan, arguments, limit_seconds):
             resource.setrlimit(resource.RLIMIT_CPU, (limit_seconds, limit_seconds))
             os.execv(galplan, [galplan, "search", "--json", "-q", *arguments])
         _, status, usage = os.wait4(child, 0)
+        took = time.monotonic() - began
         megabytes = usage.ru_maxrss / 1024
         if os.WIFSIGNALED(status):
-            return None, megabytes, None
+            return None, None, megabytes, None
         code = os.waitstatus_to_exitcode(status)
         if code not in (0, 1):
             sys.exit(f"galplan search {' '.join(arguments)}: exit {code}")
         printed.seek(0)
-        return usage.ru_utime + usage.ru_stime, megabytes, json.load(printed) if code == 0 else None
+        return took, usage.ru_utime + usage.ru_stime, megabytes, json.load(printed) if code == 0 else None

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make bench-search: the wall time of whole searches, from catalogue names to the written plan, and their memory.
+"""make bench-search: the wall time of whole searches on one core, from catalogue names to the written plan, and their memory.
 
 Usage: tests/bench/search.py GALPLAN [RUNS]
 
@@ -35,7 +35,7 @@ def run(galplan, arguments, folder):
         os.dup2(os.open(printed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 1)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_SECONDS, LIMIT_SECONDS))
-        os.execv(galplan, [galplan, "search", "--json", *arguments, "-o", os.path.join(folder, "plan.json")])
+        os.execv(galplan, [galplan, "search", "--json", "--jobs", "1", *arguments, "-o", os.path.join(folder, "plan.json")])
     _, status, usage = os.wait4(child, 0)
     took = 1e3 * (time.monotonic() - began)
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):

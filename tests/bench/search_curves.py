@@ -26,13 +26,13 @@ SPACES = ["dp,tp", "dp,zero3,tp", "dp,zero2,zero3,tp", "dp,zero3,tp,recompute", 
 
 def measure(galplan, runs, label, arguments):
     """Prints the row; returns the least seconds, None if any was stopped."""
-    results = [once(galplan, arguments, LIMIT_SECONDS) for _ in range(runs)]
-    megabytes = max(r[1] for r in results)
+    results = [once(galplan, [*arguments, "--jobs", "1"], LIMIT_SECONDS) for _ in range(runs)]
+    megabytes = max(r[2] for r in results)
     if any(r[0] is None for r in results):
         print(f"{label:>36} {'> ' + str(LIMIT_SECONDS):>9} s {megabytes:>5.0f} MB", flush=True)
         return None
-    seconds = min(r[0] for r in results)
-    found = results[0][2]
+    seconds = min(r[1] for r in results)
+    found = results[0][3]
     said = f"gap {100 * found['optimality_gap']:.2f} %, P {found['pp_degree']}" if found else "no plan fits"
     print(f"{label:>36} {seconds:>9.3f} s {megabytes:>5.0f} MB  {said}", flush=True)
     return seconds

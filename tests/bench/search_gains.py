@@ -37,7 +37,7 @@ def document(galplan, model, positions, folder):
 
 def rate(galplan, path, batch, cluster, space):
     """Samples/s as printed: '-' where no plan fits, '>' where the limit came first."""
-    seconds, _, found = once(
+    _, seconds, _, found = once(
         galplan, ["--model", path, "--cluster", cluster, "--batch", str(batch), "--space", space], LIMIT_SECONDS)
     return ">" if seconds is None else f"{found['samples_per_second']:.4g}" if found else "-"
 

@@ -32,7 +32,7 @@ def devices_of(cluster):
 def search(galplan, model, cluster):
     """The pair, whether the search was stopped, the printed object (None: no plan fits)."""
     batch = max(16, devices_of(cluster))
-    seconds, _, found = once(galplan, ["--model", model, "--cluster", cluster, "--batch", str(batch)], LIMIT_SECONDS)
+    _, seconds, _, found = once(galplan, ["--model", model, "--cluster", cluster, "--batch", str(batch)], LIMIT_SECONDS)
     return f"{model} on {cluster}", seconds is None, found
 
 
