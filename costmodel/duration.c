@@ -227,6 +227,11 @@ bool gal_durations_have_measurements(const gal_durations *d)
            gal_kernel_table_has_measurements(&d->kernels) || gal_collective_table_has_measurements(&d->collectives);
 }
 
+bool gal_durations_know_kernel(const gal_durations *d, gal_op op)
+{
+    return gal_kernel_table_knows(&d->kernels, op);
+}
+
 void gal_durations_free(gal_durations *d)
 {
     if (d != NULL && d->borrows) {

@@ -53,6 +53,9 @@ gal_code gal_durations_create_quantile(const gal_durations *of, double quantile,
 /* Whether any of them rests on a measurement; if not, all stray by the same factor. */
 bool gal_durations_have_measurements(const gal_durations *durations);
 
+/* Whether the profile has an entry of the operator's, of any shape: else its seconds are by formula. */
+bool gal_durations_know_kernel(const gal_durations *durations, gal_op op);
+
 const gal_cluster *gal_durations_cluster(const gal_durations *durations);
 double gal_durations_fixed_step_seconds(const gal_durations *durations);
 uint64_t gal_durations_fixed_bytes(const gal_durations *durations);

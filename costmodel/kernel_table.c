@@ -162,6 +162,15 @@ bool gal_kernel_table_seconds(const gal_kernel_table *table, const gal_device *d
     return true;
 }
 
+bool gal_kernel_table_knows(const gal_kernel_table *table, gal_op op)
+{
+    bool known = false;
+    for (uint32_t i = 0; i < table->count && !known; i++) {
+        known = table->entry[i].shape.op == op;
+    }
+    return known;
+}
+
 bool gal_kernel_table_has_measurements(const gal_kernel_table *table)
 {
     bool any = false;

@@ -35,6 +35,8 @@ void gal_kernel_table_free(gal_kernel_table *table);
 bool gal_kernel_table_seconds(const gal_kernel_table *table, const gal_device *device, const gal_shape *shape,
                               double *seconds, gal_origin *from);
 
+/* Whether there is an entry of the operator's. */
+bool gal_kernel_table_knows(const gal_kernel_table *table, gal_op op);
 /* Whether an entry was measured, or fitted. */
 bool gal_kernel_table_has_measurements(const gal_kernel_table *table);
 

@@ -516,6 +516,7 @@ static gal_price_query kept_query(const gal_price_cache *cache, const gal_price_
     gal_price_query query = *asked;
     *strategy = *asked->strategy; /* whose overlap is not of every kind of block */
     query.strategy = strategy;
+    query.type = cache->like[asked->type];
     strategy->overlap = gal_strategy_overlap_of(strategy, cache->shape[asked->type].kind);
     if (strategy->shard_unit == GAL_SHARD_CHUNK && !gal_block_joins_chunks(cache->shape[asked->type].kind)) {
         strategy->shard_unit = GAL_SHARD_BUCKET;

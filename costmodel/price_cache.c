@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "costmodel/alike.h"
 #include "schemas/limits.h"
 
 enum { FIRST_SLOTS = 256, PAGE_BYTES = 1 << 16 };
@@ -217,14 +218,16 @@ static gal_code create(const gal_model *model, const gal_durations *durations, g
     cache->type_before_last = gal_model_block_type(model, last - 1);
     cache->shape = calloc(gal_model_type_count(model), sizeof *cache->shape);
     cache->type_before_merge = calloc(gal_model_type_count(model), sizeof *cache->type_before_merge);
+    cache->like = calloc(gal_model_type_count(model), sizeof *cache->like);
     cache->slot_count = FIRST_SLOTS;
     cache->slot = calloc(cache->slot_count, sizeof *cache->slot);
-    if (cache->slot == NULL || cache->shape == NULL || cache->type_before_merge == NULL) {
+    if (cache->slot == NULL || cache->shape == NULL || cache->type_before_merge == NULL || cache->like == NULL) {
         gal_price_cache_free(cache);
         return out_of_memory(err);
     }
     for (uint32_t type = 0; type < gal_model_type_count(model); type++) {
         gal_model_type(model, type, &cache->shape[type]);
+        cache->like[type] = gal_price_type_like(model, durations, type);
     }
     for (uint32_t block = last; block > 0; block--) {
         const uint32_t type = gal_model_block_type(model, block);
@@ -287,6 +290,7 @@ void gal_price_cache_free(gal_price_cache *cache)
     gal_chain_queues_free(cache->queues);
     gal_structures_free(cache->structures);
     free(cache->type_before_merge);
+    free(cache->like);
     free(cache->shape);
     free(cache->slot);
     free(cache);

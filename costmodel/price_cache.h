@@ -57,6 +57,7 @@ struct gal_price_cache {
     gal_crossings *crossings;
     gal_word_keys alike;    /* gal_pair_price: of all conversions between blocks of two prices whose costs are equal */
     gal_block_shape *shape; /* [type] */
+    uint32_t *like;         /* [type] by which its blocks are kept (costmodel/alike.h) */
     uint32_t type_first, type_behind_first, type_before_last; /* of the chain's ends */
     uint32_t *type_before_merge;                              /* [type] of the block before the first of a merge's */
     uint32_t slot_count, entry_count;

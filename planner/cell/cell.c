@@ -327,7 +327,7 @@ static gal_code fill(gal_cell *cell, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_cell_spec *spec = &cell->spec;
-    GAL_TRY(gal_block_types_create(spec->model, &cell->types, err));
+    GAL_TRY(gal_block_types_create(spec->model, spec->durations, &cell->types, err));
     measure(cell);
     GAL_TRY(allocate(cell, err));
     for (uint32_t p = 0; p < spec->pp_degree; p++) {

@@ -539,7 +539,7 @@ gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_cert
                            .blocks = gal_model_block_count(cell->model),
                            .rounds = gal_round_counts_of(cell->schedule, cell->pp_degree, cell->microbatch_count),
                            .stages = cell->pp_degree};
-    GAL_TRY(gal_block_types_create(cell->model, &v->types, err));
+    GAL_TRY(gal_block_types_create(cell->model, from->durations, &v->types, err));
     GAL_TRY(create_tables(v));
     v->common_seconds = source == GAL_CERT_KERNELS
                             ? 0.0

@@ -89,7 +89,7 @@ static gal_code hunt_create(hunt *h, const gal_search_request *request, gal_erro
 {
     gal_code code = GAL_OK;
     *h = (hunt){.request = *request, .device_count = gal_durations_cluster(request->durations)->device_count};
-    GAL_TRY(gal_block_types_create(request->model, &h->types, err));
+    GAL_TRY(gal_block_types_create(request->model, request->durations, &h->types, err));
     GAL_TRY(gal_screens_create(request->model, request->durations, &h->types, &h->request.space, &h->screens, err));
     GAL_TRY(gal_price_cache_create(request->model, request->durations, &h->cache, err));
 cleanup:

@@ -433,7 +433,7 @@ static gal_code solve_cells(joint *j, const gal_price_charge *charge, gal_price_
     gal_block_types types = {0};
     uint32_t count = 0;
     double bound = HUGE_VAL;
-    GAL_TRY(gal_block_types_create(j->request->model, &types, err));
+    GAL_TRY(gal_block_types_create(j->request->model, j->request->durations, &types, err));
     GAL_TRY(gal_search_cells(j->request, &numbers, &count, err));
     for (uint32_t i = 0; i < count; i++) {
         gal_error refusal = {0};

@@ -250,7 +250,7 @@ static gal_code create(gal_joint *o, gal_error *err)
     if (o->answer.stage == NULL || o->answer.strategy == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
-    GAL_TRY(gal_block_types_create(r->model, &o->types, err));
+    GAL_TRY(gal_block_types_create(r->model, r->durations, &o->types, err));
     GAL_TRY(gal_screens_create(r->model, r->durations, &o->types, &r->space, &o->screens, err));
     if (r->cache == NULL) {
         GAL_TRY(gal_search_cache_create(r, &o->own_cache, err));

@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 
-/* The number of a block of that shape, made if it is new. */
-static uint32_t type_like(gal_block_types *types, const gal_block_shape *shape)
+/* The number of a block of that shape, made if it is new. like: [type of the model] */
+static uint32_t type_like(gal_block_types *types, const uint32_t *like, const gal_block_shape *shape)
 {
     uint32_t type = 0;
-    while (type < types->type_count && (types->shape[type].type != shape->type ||
+    while (type < types->type_count && (like[types->shape[type].type] != like[shape->type] ||
                                         types->shape[type].carried_in.positions != shape->carried_in.positions ||
                                         types->shape[type].carried_out.positions != shape->carried_out.positions)) {
         type++;
@@ -40,14 +40,17 @@ static uint32_t pair_like(const gal_block_types *types, uint32_t block)
     return pair;
 }
 
-static void number_types(const gal_model *model, gal_block_types *types)
+static void number_types(const gal_model *model, const gal_durations *durations, gal_block_types *types)
 {
-    uint32_t tables = 0;
+    uint32_t like[GAL_TYPES_MAX], tables = 0;
+    for (uint32_t type = 0; type < gal_model_type_count(model); type++) {
+        like[type] = gal_price_type_like(model, durations, type);
+    }
     for (uint32_t i = 0; i < types->block_count; i++) {
         gal_block_shape shape;
         gal_model_block(model, i, &shape);
         const uint32_t known = types->type_count;
-        types->type_of[i] = type_like(types, &shape);
+        types->type_of[i] = type_like(types, like, &shape);
         if (types->type_count > known) {
             types->type_first[known] = i;
         }
@@ -75,7 +78,8 @@ static void number_pairs(gal_block_types *types)
     }
 }
 
-gal_code gal_block_types_create(const gal_model *model, gal_block_types *out, gal_error *err)
+gal_code gal_block_types_create(const gal_model *model, const gal_durations *durations, gal_block_types *out,
+                                gal_error *err)
 {
     const uint32_t blocks = gal_model_block_count(model);
     gal_block_types types = {.block_count = blocks,
@@ -92,7 +96,7 @@ gal_code gal_block_types_create(const gal_model *model, gal_block_types *out, ga
         gal_block_types_free(&types);
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
-    number_types(model, &types);
+    number_types(model, durations, &types);
     number_pairs(&types);
     *out = types;
     return GAL_OK;

@@ -1,10 +1,10 @@
 /* The types of a model's blocks and of its neighbours, numbered: what tables of prices are indexed by. Blocks of one
- * type differ in nothing but their weights, so do pairs of neighbours of equal types: the types of schemas/model.h, cut
- * by whether the carried tensor enters and leaves. */
+ * type have the same prices, so do pairs of neighbours of equal types: the types of schemas/model.h, those that cost
+ * alike (costmodel/alike.h) taken together, cut by whether the carried tensor enters and leaves. */
 #ifndef GAL_PLANNER_SPACE_BLOCK_TYPES_H
 #define GAL_PLANNER_SPACE_BLOCK_TYPES_H
 
-#include "schemas/model.h"
+#include "costmodel/alike.h"
 
 typedef struct gal_block_types {
     uint32_t block_count, type_count, pair_count, flow_count;
@@ -22,7 +22,8 @@ typedef struct gal_block_types {
 } gal_block_types;
 
 /* GAL_ERR_SYSTEM without memory. */
-gal_code gal_block_types_create(const gal_model *model, gal_block_types *out, gal_error *err);
+gal_code gal_block_types_create(const gal_model *model, const gal_durations *durations, gal_block_types *out,
+                                gal_error *err);
 void gal_block_types_free(gal_block_types *types);
 
 #endif

@@ -100,7 +100,7 @@ static void create(uint64_t seed, trial *t)
     const uint32_t microbatches = UINT32_C(1) << gal_random_below(&state, 4);
     assert_int_equal(gal_durations_create_analytic(&t->cluster, &t->durations, &err), GAL_OK);
     assert_int_equal(gal_price_cache_create(&t->model, t->durations, &t->cache, &err), GAL_OK);
-    assert_int_equal(gal_block_types_create(&t->model, &t->types, &err), GAL_OK);
+    assert_int_equal(gal_block_types_create(&t->model, t->durations, &t->types, &err), GAL_OK);
     t->spec = (gal_cell_spec){.model = &t->model,
                               .durations = t->durations,
                               .cache = t->cache,

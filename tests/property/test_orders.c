@@ -96,7 +96,7 @@ static void create(uint64_t seed, trial *t)
     t->stage = gal_random_below(&t->random, t->stage_count);
     t->devices = devices / t->stage_count;
     assert_int_equal(gal_price_cache_create(&t->search.model, t->search.durations, &t->cache, &err), GAL_OK);
-    assert_int_equal(gal_block_types_create(&t->search.model, &t->types, &err), GAL_OK);
+    assert_int_equal(gal_block_types_create(&t->search.model, t->search.durations, &t->types, &err), GAL_OK);
     const uint32_t room = gal_space_room(&t->search.request.space, t->devices);
     t->strategy = calloc(room, sizeof *t->strategy);
     t->first = calloc(room, sizeof *t->first);

@@ -124,7 +124,7 @@ static void create(uint64_t seed, trial *t)
     draw_space(&t->random, device_count(t), &request->space);
     request->label_limit = LABELS;
     assert_int_equal(gal_price_cache_create(&t->search.model, t->search.durations, &request->cache, &err), GAL_OK);
-    assert_int_equal(gal_block_types_create(&t->search.model, &t->types, &err), GAL_OK);
+    assert_int_equal(gal_block_types_create(&t->search.model, t->search.durations, &t->types, &err), GAL_OK);
     assert_true(t->types.block_count <= BLOCKS_MOST);
     assert_int_equal(
         gal_screens_create(&t->search.model, t->search.durations, &t->types, &request->space, &t->screens, &err),

@@ -193,7 +193,7 @@ static void check_any_order(const char *model, const char *cluster)
     gal_error err = {0};
     gal_block_types types;
     make_bed(model, cluster, GAL_BLOCK_ATTENTION, "dp,sdp,tp,sp,recompute,ulysses,ring,zigzag,2d,2.5d,3d,overlap", &b);
-    assert_int_equal(gal_block_types_create(&b.model, &types, &err), GAL_OK);
+    assert_int_equal(gal_block_types_create(&b.model, b.durations, &types, &err), GAL_OK);
     for (uint32_t i = 0; i < DRAWS; i++) {
         gal_strategy drawn[DRAWN];
         gal_conversions exact, most;

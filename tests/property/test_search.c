@@ -288,7 +288,7 @@ static void compare_cell(const trial *t, gal_price_cache *cache, uint32_t pp_deg
     double floor_seconds = 0.0;
     double floor_bytes = 0.0;
     open_cell(t, cache, pp_degree, *memory_bytes, &spec);
-    assert_int_equal(gal_block_types_create(&t->model, &types, &err), GAL_OK);
+    assert_int_equal(gal_block_types_create(&t->model, t->durations, &types, &err), GAL_OK);
     assert_int_equal(gal_screens_create(&t->model, t->durations, &types, spec.space, &screens, &err), GAL_OK);
     assert_int_equal(gal_screen_floor(screens, &spec, &floor_seconds, &floor_bytes, &err), GAL_OK);
     assert_int_equal(gal_screened_create(&spec, &types, GAL_ALL_ORDERS, &prices, &screened, &err), GAL_OK);
