@@ -37,7 +37,10 @@ typedef struct gal_chain_times {
     double own_forward_seconds, own_backward_seconds;               /* of one of the blocks: of its kernels alone */
     double stored_forward_seconds, stored_backward_seconds;         /* likewise of its transfers to and from a file */
     double link_seconds[GAL_LINK_LEVELS_MAX]; /* likewise of its collectives, of the two together */
-    double reduced_seconds; /* likewise of its reductions in backward with sync, of what no other block holds */
+    double tensor_forward_seconds;            /* likewise of those of tensor and sequence parallelism in forward; ... */
+    double stream_forward_seconds;            /* ... of all there on the stream that they take longest on, ... */
+    double stream_sync_seconds; /* ... and in backward with sync, but for reductions of what other blocks hold */
+    double reduced_seconds;     /* likewise of its reductions in backward with sync, of what no other block holds */
     double beside_seconds[GAL_LINK_LEVELS_MAX];     /* likewise of its other collectives there */
     double update_seconds;                          /* of that block */
     double shared_update_seconds[GAL_SHARED_COUNT]; /* of them: what is of each shared tensor */

@@ -2,8 +2,7 @@
 
 #include <math.h>
 
-double gal_lag_seconds(const gal_durations *durations, uint32_t device_count, const gal_chain_times *times,
-                       double backward_seconds)
+double gal_lag_with_backward(const gal_durations *durations, uint32_t device_count, const gal_chain_times *times)
 {
     const gal_cluster *cluster = gal_durations_cluster(durations);
     const double kernels = gal_durations_slowdown(durations, GAL_ACTIVITY_COMPUTE, GAL_ACTIVITY_COMMUNICATION);
@@ -15,7 +14,13 @@ double gal_lag_seconds(const gal_durations *durations, uint32_t device_count, co
     }
     /* kernels take so much longer, and meanwhile that much less is reduced than in as long alone */
     return times->reduced_seconds + (kernels - kernels / reductions) * times->own_backward_seconds +
-           (shared - 1.0) * times->beside_seconds[level] - backward_seconds;
+           (shared - 1.0) * times->beside_seconds[level];
+}
+
+double gal_lag_seconds(const gal_durations *durations, uint32_t device_count, const gal_chain_times *times,
+                       double backward_seconds)
+{
+    return gal_lag_with_backward(durations, device_count, times) - backward_seconds;
 }
 
 bool gal_lag_is_awaited(const gal_strategy *strategy)

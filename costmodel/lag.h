@@ -27,6 +27,8 @@
  * outermost links of the stage, which its collectives there share. */
 double gal_lag_seconds(const gal_durations *durations, uint32_t device_count, const gal_chain_times *times,
                        double backward_seconds);
+/* e and backward together, which do not depend on what backward takes. */
+double gal_lag_with_backward(const gal_durations *durations, uint32_t device_count, const gal_chain_times *times);
 /* Whether backward waits for reductions. */
 bool gal_lag_is_awaited(const gal_strategy *strategy);
 /* Parts sync. lag_seconds: e, no more than sync is taken. alone: hides nothing else. borrowed_seconds: of sync, what

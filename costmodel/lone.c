@@ -1,5 +1,6 @@
 #include "costmodel/lone.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -504,21 +505,39 @@ void gal_lone_link_seconds(const gal_lone *lone, const gal_cost *cost, double se
     }
 }
 
-void gal_lone_sync_seconds(const gal_lone *lone, const gal_cost *cost, gal_chain_times *out)
+static double longest(const double seconds[GAL_STREAM_COUNT])
 {
+    double most = 0.0;
+    for (uint32_t stream = 0; stream < GAL_STREAM_COUNT; stream++) {
+        most = fmax(most, seconds[stream]);
+    }
+    return most;
+}
+
+void gal_lone_collective_seconds(const gal_lone *lone, const gal_cost *cost, gal_chain_times *out)
+{
+    const gal_fragment *forward = &lone->like->fragment[GAL_FRAGMENT_FORWARD];
     const gal_fragment *backward = &lone->like->fragment[GAL_FRAGMENT_BACKWARD_SYNC];
-    out->reduced_seconds = 0.0;
+    double ahead[GAL_STREAM_COUNT] = {0.0}, back[GAL_STREAM_COUNT] = {0.0};
     memset(out->beside_seconds, 0, sizeof out->beside_seconds);
     for (uint32_t c = 0; c < lone->collective_count; c++) {
         const uint32_t i = lone->collective[c];
         const gal_instruction *in = &lone->like->instruction[i];
+        if (i >= forward->first && i < forward->first + forward->count) {
+            ahead[in->stream] += cost[i].seconds;
+        }
         if (i < backward->first || i >= backward->first + backward->count) {
             continue;
         }
         if (in->stream != GAL_STREAM_REDUCE) {
             out->beside_seconds[cost[i].level] += cost[i].seconds;
+            back[in->stream] += cost[i].seconds;
         } else if (!gal_lone_is_of_shared(lone->like, in)) {
-            out->reduced_seconds += cost[i].seconds;
+            back[in->stream] += cost[i].seconds;
         }
     }
+    out->tensor_forward_seconds = ahead[GAL_STREAM_TENSOR];
+    out->stream_forward_seconds = longest(ahead);
+    out->stream_sync_seconds = longest(back);
+    out->reduced_seconds = back[GAL_STREAM_REDUCE];
 }

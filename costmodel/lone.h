@@ -91,9 +91,10 @@ double gal_lone_stored_seconds(const gal_lone *lone, const gal_durations *durati
                                gal_fragment_kind kind);
 /* Of cost, what its collectives take the links of each level in forward and backward of one microbatch. */
 void gal_lone_link_seconds(const gal_lone *lone, const gal_cost *cost, double seconds[GAL_LINK_LEVELS_MAX]);
-/* Likewise of backward with sync: its reductions, but of what other blocks hold too, and what its other collectives
- * take the links of each level. */
-void gal_lone_sync_seconds(const gal_lone *lone, const gal_cost *cost, gal_chain_times *out);
+/* Likewise of forward what those of tensor and sequence parallelism take, and all on the stream that they take longest
+ * on; of backward with sync the latter, its reductions, but of what other blocks hold too, and what its other
+ * collectives take the links of each level. */
+void gal_lone_collective_seconds(const gal_lone *lone, const gal_cost *cost, gal_chain_times *out);
 /* As lowered for so many samples, if it stands for them; else, without a file, all but the work. bytes.boundary is 0.
  * GAL_ERR_SYSTEM without memory. */
 gal_code gal_lone_memory(const gal_lone *lone, uint32_t microbatch_samples, gal_block_memory *out, gal_error *err);

@@ -364,6 +364,33 @@ static gal_code read_memory(const gal_price_cache *cache, const gal_price_query 
     return GAL_OK;
 }
 
+/* ---- what a block among its like takes at least ---- */
+
+/* A block's kernels are the difference of two ends in a chain, which are rounded. */
+static const double below = 1.0 - 1e-9;
+
+/* Whether in forward no kernel runs beside a collective of tensor or sequence parallelism. What a cross-attention reads
+ * is exchanged beside what it asks. */
+static bool waits_for_tensor(const gal_price_cache *cache, const gal_price_query *query)
+{
+    const gal_strategy *strategy = query->strategy;
+    return strategy->tp_mode == GAL_TP_1D && strategy->overlap == GAL_OVERLAP_NONE &&
+           gal_strategy_ring_degree(strategy) == 1 && cache->shape[query->type].kind != GAL_BLOCK_CROSS_ATTENTION;
+}
+
+/* Kernels and what they wait for, or the collectives of a stream. */
+static double least_forward(const gal_price_cache *cache, const gal_price_query *query, const gal_chain_times *t)
+{
+    const double waits = waits_for_tensor(cache, query) ? t->tensor_forward_seconds : 0.0;
+    return below * fmax(t->own_forward_seconds + waits, t->stream_forward_seconds);
+}
+
+/* Backward and sync together: kernels, or the collectives of a stream. */
+static double least_with_sync(const gal_chain_times *t)
+{
+    return below * fmax(t->own_backward_seconds, t->stream_sync_seconds);
+}
+
 static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query, const parts *of,
                            const gal_axis_levels *levels, gal_block_price *out, gal_error *err)
 {
@@ -390,6 +417,8 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
         double shorter_sync_seconds = 0.0;
         GAL_TRY(measure_shorter(cache, &chain, &t, &shorter_sync_seconds, err));
         read_steady(&t, shorter_sync_seconds, chain.block_count, cache, query, out);
+        out->forward_seconds = fmax(out->forward_seconds, least_forward(cache, query, &t));
+        out->sync_seconds = fmax(out->sync_seconds, least_with_sync(&t) - out->backward_seconds);
         read_links(&t, NULL, out);
     }
     /* Values on their way to a file wait in a ring and in front of it for some blocks, which is longer than the chain:
@@ -412,12 +441,17 @@ static double borrowed_sync(const gal_price_cache *cache, const gal_price_query 
     return begins_chain(cache, query->type) ? 0.0 : price->table_sync_seconds;
 }
 
+/* On the only stage, of other blocks' reductions (costmodel/lag.h). */
+static bool hides_nothing(const gal_price_cache *cache, const gal_price_query *query)
+{
+    return begins_chain(cache, query->type) || ends_chain(cache, query->type) || gal_lag_is_awaited(query->strategy) ||
+           query->strategy->overlap >= GAL_OVERLAP_IN_PASS;
+}
+
 static void part_sync(const gal_price_cache *cache, const gal_price_query *query, gal_block_price *out)
 {
     if (stages_of(cache, query) == 1) {
-        const bool alone = begins_chain(cache, query->type) || ends_chain(cache, query->type) ||
-                           gal_lag_is_awaited(query->strategy) || query->strategy->overlap >= GAL_OVERLAP_IN_PASS;
-        gal_lag_part(alone, borrowed_sync(cache, query, out), out);
+        gal_lag_part(hides_nothing(cache, query), borrowed_sync(cache, query, out), out);
     } else {
         out->once_seconds = 0.0;
         out->lag_seconds = out->sync_seconds;
@@ -461,8 +495,8 @@ static gal_code take_no_less(gal_price_cache *cache, const gal_price_query *quer
 
 /* The key of all queries that differ in the order of axes and in stages, but not in where the groups lie that the
  * blocks use: their prices are equal. */
-static void key_of_like(const gal_price_cache *cache, const gal_price_query *query, const parts *of,
-                        const gal_kept_axes *axes, gal_price_key *out)
+static void key_of_like(const gal_price_cache *cache, gal_price_kind kind, const gal_price_query *query,
+                        const parts *of, const gal_kept_axes *axes, gal_price_key *out)
 {
     const uint32_t used = of->axis_sets;
     uint16_t id[3][sizeof out->word[0] / sizeof(uint16_t)] = {0}; /* of the sets that are used: the rest says which */
@@ -474,7 +508,7 @@ static void key_of_like(const gal_price_cache *cache, const gal_price_query *que
             count++;
         }
     }
-    gal_price_key_of(cache, GAL_PRICE_LIKE, query, out);
+    gal_price_key_of(cache, kind, query, out);
     memcpy(&out->word[3], id[0], sizeof id[0]);
     memcpy(&out->word[4], id[1], sizeof id[1]);
     memcpy(&out->word[6], id[2], sizeof id[2]);
@@ -489,7 +523,7 @@ static gal_code find_like(gal_price_cache *cache, const gal_price_query *query, 
     const gal_kept_axes *axes = NULL;
     GAL_TRY(find_parts(cache, query, &of, err));
     GAL_TRY(find_axes(cache, query, &axes, err));
-    key_of_like(cache, query, &of, axes, &key);
+    key_of_like(cache, GAL_PRICE_LIKE, query, &of, axes, &key);
     *out = gal_price_find(cache, &key);
     if (*out == NULL) {
         GAL_TRY(price_anew(cache, query, &of, &axes->levels, &price, err));
@@ -546,32 +580,61 @@ gal_code gal_price_block(gal_price_cache *of, const gal_price_query *asked, cons
     return GAL_OK;
 }
 
-/* With a charge for bytes in the host's memory, or of a block that would be lowered anew, the price itself. What
- * several blocks hold is paid for by one: of an update that has some of it nothing is said. */
-gal_code gal_price_block_floor(gal_price_cache *of, const gal_price_query *asked, gal_block_price *out, gal_error *err)
+/* ---- what a price is at least ---- */
+
+static gal_code floor_anew(const gal_price_cache *cache, const gal_price_query *query, const gal_lone *lone,
+                           const gal_axis_levels *levels, gal_block_price *out, gal_error *err)
 {
+    const uint32_t samples = query->microbatch_samples;
+    const bool gained = is_gained(cache, query->type);
+    const gal_cost *cost = gal_lone_costs(lone, cache->durations, levels, samples);
+    gal_chain_times t = {
+        .own_forward_seconds = gal_lone_own_seconds(lone, cache->durations, samples, GAL_FRAGMENT_FORWARD),
+        .own_backward_seconds = gal_lone_own_seconds(lone, cache->durations, samples, GAL_FRAGMENT_BACKWARD_SYNC)};
+    gal_structures_update(lone, cost, cache->durations, &t);
+    gal_lone_collective_seconds(lone, cost, &t);
+    double with_sync = gained ? below * t.own_backward_seconds : least_with_sync(&t);
+    if (!hides_nothing(cache, query)) {
+        with_sync = fmin(with_sync, below * gal_lag_with_backward(cache->durations, query->device_count, &t));
+    }
+    *out =
+        (gal_block_price){.forward_seconds = gained ? below * t.own_forward_seconds : least_forward(cache, query, &t),
+                          .backward_seconds = below * t.own_backward_seconds,
+                          .update_seconds = t.update_seconds};
+    out->lag_seconds = below * with_sync - out->backward_seconds; /* below again: of a price it is a difference */
+    memcpy(out->shared_update_seconds, t.shared_update_seconds, sizeof t.shared_update_seconds);
+    return read_memory(cache, query, lone, &out->memory, err);
+}
+
+/* With a charge for bytes in the host's memory, with what is on storage, or of a block that would be lowered anew, the
+ * price itself. */
+gal_code gal_price_block_floor(gal_price_cache *of, const gal_price_query *asked, const gal_block_price **out,
+                               gal_error *err)
+{
+    gal_code code = GAL_OK;
     gal_price_cache *cache = gal_price_home(of, asked->strategy);
-    static const double below = 1.0 - 1e-9; /* a block's kernels are the difference of two ends in a chain */
     gal_strategy strategy;
+    gal_price_key key;
+    parts parts_of;
     const gal_price_query query = kept_query(cache, asked, &strategy);
-    const uint32_t samples = query.microbatch_samples;
-    gal_kept_lone *kept = NULL;
-    gal_code code = cache->of == NULL ? find_kept(cache, &query, &kept, err) : GAL_OK;
-    if (code != GAL_OK) {
-        return code;
+    const gal_kept_axes *axes = NULL;
+    if (cache->of != NULL || strategy.offload_storage_activations_percent > 0 ||
+        strategy.offload_storage_parameters_percent > 0) {
+        return gal_price_block(of, asked, out, err);
     }
-    if (kept == NULL || !gal_lone_stands_for(&kept->lone, samples)) {
-        const gal_block_price *price = NULL;
-        code = gal_price_block(cache, asked, &price, err);
-        *out = code == GAL_OK ? *price : *out;
-        return code;
+    GAL_TRY(find_parts(cache, &query, &parts_of, err));
+    if (!gal_lone_stands_for(&parts_of.own->lone, query.microbatch_samples)) {
+        return gal_price_block(of, asked, out, err);
     }
-    const gal_lone *lone = &kept->lone;
-    *out = (gal_block_price){
-        .forward_seconds = below * gal_lone_own_seconds(lone, cache->durations, samples, GAL_FRAGMENT_FORWARD),
-        .backward_seconds = below * gal_lone_own_seconds(lone, cache->durations, samples, GAL_FRAGMENT_BACKWARD_SYNC)};
-    if (cache->shape[query.type].shared == 0) {
-        out->update_seconds = below * gal_lone_own_seconds(lone, cache->durations, samples, GAL_FRAGMENT_UPDATE);
+    GAL_TRY(find_axes(cache, &query, &axes, err));
+    key_of_like(cache, GAL_PRICE_FLOOR, &query, &parts_of, axes, &key);
+    void *found = gal_price_find(cache, &key);
+    if (found == NULL) {
+        gal_block_price price;
+        GAL_TRY(floor_anew(cache, &query, &parts_of.own->lone, &axes->levels, &price, err));
+        GAL_TRY(gal_price_keep(cache, &key, &price, sizeof price, &found, err));
     }
-    return read_memory(cache, &query, lone, &out->memory, err);
+    *out = found;
+cleanup:
+    return code;
 }

@@ -2,7 +2,9 @@
  *
  * Two equal blocks, or three, or four, until times repeat (price.c: steady_count), run forward, backward, forward,
  * backward with sync, transfers at no cost and everything else as in gal_simulate.
- *     forward_seconds    compute's end of the last block minus that of the one before, in the second forward
+ *     forward_seconds    compute's end of the last block minus that of the one before, in the second forward; no less
+ *                        than its kernels and what they wait for, nor than its collectives on one stream: of a few
+ *                        blocks some of these may lie in turns
  *     backward_seconds   the same in backward (the blocks in reverse)
  *     enter_seconds      what that forward took beyond one of these per block: the turn from backward to forward, paid
  *                        once per stage by its first block (a gather that nothing hides; negative where a reduction
@@ -12,10 +14,10 @@
  *                        even stage of such blocks does not hide. The chain's first backward finds none: what it gains
  *                        by that, leave_seconds has only where they are hidden
  *     sync_seconds       backward with sync of these blocks, on all streams, minus that of one less, and no less
- *                        than its kernels, less backward_seconds; 0 where sync adds nothing. By ends within one
- *                        chain the last reduction would count as it runs alone, where all but that one run beside
- *                        compute and slow each other (bert-large on 8 devices, dp4-sdp2.z3, one microbatch: the
- *                        objective 23 % too low, by one block less 1 %)
+ *                        than its kernels, nor than its collectives on one stream, less backward_seconds; 0 where sync
+ *                        adds nothing. By ends within one chain the last reduction would count as it runs alone, where
+ *                        all but that one run beside compute and slow each other (bert-large on 8 devices,
+ *                        dp4-sdp2.z3, one microbatch: the objective 23 % too low, by one block less 1 %)
  *     tail_seconds       what it took beyond backward, such a wait and one of these per block, paid by the first block
  * Embedding and head are priced as what a chain of two blocks of their strategy gains by them, with enter, leave and
  * tail inside, and by no less than their kernels take: where blocks wait for reductions a head's kernels hide there,
@@ -112,11 +114,13 @@ gal_price_query gal_price_query_of(const gal_plan *plan, uint32_t stage, uint32_
  * GAL_ERR_SYSTEM without memory; also of those that follow. */
 gal_code gal_price_block(gal_price_cache *cache, const gal_price_query *query, const gal_block_price **out,
                          gal_error *err);
-/* What a price is at least, had without the chain that it is measured in: forward_seconds and backward_seconds are the
- * block's own kernels, update_seconds those of its update where no other block may pay for a part of it, memory is that
- * of the price. sync_seconds is 0: a price's may be below that, but by no more than its backward_seconds are above
- * these. All else is 0. Where this would take as long as the price, it is the price. */
-gal_code gal_price_block_floor(gal_price_cache *cache, const gal_price_query *query, gal_block_price *out,
+/* What a price on the only stage is at least, had without the chain that it is measured in, from the block alone:
+ * forward_seconds its kernels and what they wait for, or the collectives of a stream where that is more;
+ * backward_seconds its kernels; update and memory those of the price. once_seconds is 0, and lag_seconds so that
+ * backward_seconds + lag_seconds are no more than those and once_seconds of the price, without its table_sync_seconds;
+ * so they are of any number of rounds. All else is 0. Where this would take as long as the price, it is the price.
+ * As gal_price_block. */
+gal_code gal_price_block_floor(gal_price_cache *cache, const gal_price_query *query, const gal_block_price **out,
                                gal_error *err);
 /* A share of its moments that a block has on storage, and what of its price depends on that: its update alone. */
 typedef struct gal_price_share {

@@ -18,6 +18,7 @@ typedef struct gal_price_key {
 typedef enum gal_price_kind {
     GAL_PRICE_BLOCK,   /* const gal_block_price *: of the very query */
     GAL_PRICE_LIKE,    /* gal_block_price: of all orders of the axes and stages whose groups lie alike */
+    GAL_PRICE_FLOOR,   /* gal_block_price: likewise, what it is at least */
     GAL_PRICE_CHARGED, /* gal_block_price: of the very query, in a charged cache */
     GAL_PRICE_PAIR,    /* gal_pair_price */
     GAL_PRICE_CARRIED, /* gal_pair_price */

@@ -303,9 +303,10 @@ void gal_structures_cost(gal_lone_chain *chain, const gal_durations *durations, 
     }
 }
 
-static void read_update(const gal_lone *lone, const gal_cost *cost, const gal_company_factors *factors,
-                        gal_chain_times *out)
+void gal_structures_update(const gal_lone *lone, const gal_cost *cost, const gal_durations *durations,
+                           gal_chain_times *out)
 {
+    const gal_company_factors *factors = gal_durations_company(durations);
     out->update_seconds = gal_update_seconds(lone->like, cost, factors, 0, 0);
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         const uint32_t units = lone->shared_units[shared];
@@ -350,6 +351,6 @@ void gal_structures_measure(gal_structure *structure, const gal_lone_chain *chai
     out->stored_forward_seconds = gal_lone_stored_seconds(lone, durations, samples, GAL_FRAGMENT_FORWARD);
     out->stored_backward_seconds = gal_lone_stored_seconds(lone, durations, samples, GAL_FRAGMENT_BACKWARD_SYNC);
     gal_lone_link_seconds(lone, cost, out->link_seconds);
-    gal_lone_sync_seconds(lone, cost, out);
-    read_update(lone, cost, gal_durations_company(durations), out);
+    gal_lone_collective_seconds(lone, cost, out);
+    gal_structures_update(lone, cost, durations, out);
 }

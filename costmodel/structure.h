@@ -38,6 +38,9 @@ void gal_structures_cost(gal_lone_chain *chain, const gal_durations *durations, 
 /* The chain's times at its cost; the update's of one block. */
 void gal_structures_measure(gal_structure *structure, const gal_lone_chain *chain, const gal_durations *durations,
                             uint32_t update_block, gal_chain_times *out);
+/* Of them what is of the update alone, at a block's cost. */
+void gal_structures_update(const gal_lone *lone, const gal_cost *cost, const gal_durations *durations,
+                           gal_chain_times *out);
 /* Of one with sync_alone. */
 double gal_structures_sync_seconds(gal_structure *structure, const gal_lone_chain *chain,
                                    const gal_durations *durations);

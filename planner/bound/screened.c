@@ -23,16 +23,16 @@ void gal_screened_menus_free(gal_screened_menus *menus)
     free(menus->type);
 }
 
-gal_relaxed_item gal_screened_relaxed(const gal_cell_spec *spec, const gal_screened_item *item)
+gal_relaxed_item gal_screened_relaxed(const gal_cell_spec *spec, const gal_screened_item *item, double tail_weight)
 {
     return (gal_relaxed_item){.round_seconds = item->forward_seconds + item->backward_seconds,
-                              .once_seconds = item->update_seconds / spec->pp_degree,
+                              .once_seconds = item->update_seconds / spec->pp_degree + tail_weight * item->tail_seconds,
                               .bytes = item->bytes,
                               .saved_bytes = item->saved_bytes,
                               .work_bytes = item->work_bytes};
 }
 
-void gal_screened_menus_list(const gal_screened *s, uint32_t type, gal_screened_menus *menus)
+void gal_screened_menus_list(const gal_screened *s, uint32_t type, double tail_weight, gal_screened_menus *menus)
 {
     gal_relaxed_type *menu = &menus->type[type];
     menu->item_count = 0;
@@ -40,7 +40,7 @@ void gal_screened_menus_list(const gal_screened *s, uint32_t type, gal_screened_
         const gal_screened_item *item = item_at(s, type, i);
         if (item->legal) {
             menus->of_item[(size_t)type * s->strategy_count + menu->item_count] = i;
-            menu->item[menu->item_count++] = gal_screened_relaxed(&s->spec, item);
+            menu->item[menu->item_count++] = gal_screened_relaxed(&s->spec, item, tail_weight);
         }
     }
 }
@@ -64,7 +64,7 @@ static gal_code list_all(const gal_screened *s, gal_screened_menus *out, gal_err
 {
     const gal_code code = gal_screened_menus_create(s, out, err);
     for (uint32_t type = 0; type < s->types->type_count && code == GAL_OK; type++) {
-        gal_screened_menus_list(s, type, out);
+        gal_screened_menus_list(s, type, 0.0, out);
     }
     return code;
 }

@@ -50,11 +50,12 @@ typedef struct gal_screened {
 } gal_screened;
 
 /* The bound that gal_screened_create has of a cell of one stage, of first orders, from prices of as few strategies as
- * show it, or as far as enough_seconds. Prices are by far most of what such a cell takes. The types begin with their
- * splits by kernels (screens); then, those of most blocks first, their strategies with what each takes at least
- * (gal_price_block_floor), and at the best price of memory the cheapest are priced, until those that are cheapest are
- * priced all: as columns are generated in linear programs. Of several stages nothing is done: there the turns of what
- * is not priced might gain. As gal_screened_create; *bound is raised. */
+ * show it, or as far as enough_seconds. Prices are by far most of what such a cell takes. What every strategy takes at
+ * least (gal_price_block_floor), with all of the tail, says enough alone where gradients take long to reduce. Else the
+ * types begin with their splits by kernels (screens); then, those of most blocks first, their strategies with what each
+ * takes at least, and at the best price of memory the cheapest are priced, until those that are cheapest are priced
+ * all: as columns are generated in linear programs. Of several stages nothing is done: there the turns of what is not
+ * priced might gain. As gal_screened_create; *bound is raised. */
 gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_types *types, gal_screens *screens,
                                  double enough_seconds, gal_screened_prices **prices, double *bound, gal_error *err);
 

@@ -86,12 +86,11 @@ static gal_code price_item(const gal_cell_spec *spec, const gal_block_types *typ
 static gal_code floor_item(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
                            const gal_strategy *strategy, gal_screened_item *item, gal_error *err)
 {
-    gal_block_price price = {0};
+    const gal_block_price *price = NULL;
     const gal_price_query query = query_of(spec, types, type, strategy, 0);
     const gal_code code = gal_price_block_floor(spec->cache, &query, &price, err);
     if (code == GAL_OK) {
-        take_price(spec, types, type, &price, true, item);
-        item->memory = NULL;
+        take_price(spec, types, type, price, true, item);
     }
     return code;
 }

@@ -31,7 +31,7 @@ static gal_code price_one(some *o, uint32_t type, uint32_t number, gal_error *er
     const gal_relaxed_item floor = *item;
     const gal_code code = gal_screened_price_item(&o->s.spec, o->s.types, type, strategy, o->prices, err);
     if (code == GAL_OK) {
-        *item = gal_screened_relaxed(&o->s.spec, &o->s.item[first + strategy]);
+        *item = gal_screened_relaxed(&o->s.spec, &o->s.item[first + strategy], 0.0);
         item->reduced_seconds = floor.reduced_seconds +
                                 gal_screen_rounds(&o->s.spec) * (item->round_seconds - floor.round_seconds) +
                                 (item->once_seconds - floor.once_seconds);
@@ -100,9 +100,9 @@ static void raise_bound(some *o, double *bound)
     *bound = fmax(*bound, gal_relaxed_bound(o->menu, types->type_count, &pipeline, NULL));
 }
 
-static void list_type(some *o, uint32_t type)
+static void list_type(some *o, uint32_t type, double tail_weight)
 {
-    gal_screened_menus_list(&o->s, type, &o->menus);
+    gal_screened_menus_list(&o->s, type, tail_weight, &o->menus);
     o->menu[type] = o->menus.type[type];
 }
 
@@ -125,7 +125,7 @@ static gal_code raise_by(some *o, uint32_t type, double enough_seconds, double *
     bool priced = false;
     if (o->menu[type].item != o->menus.type[type].item) {
         GAL_TRY(gal_screened_floor_type(&o->s.spec, o->s.types, type, o->prices, err));
-        list_type(o, type);
+        list_type(o, type, 0.0);
         raise_bound(o, bound);
         *more = true;
     }
@@ -133,11 +133,25 @@ static gal_code raise_by(some *o, uint32_t type, double enough_seconds, double *
         GAL_TRY(price_cheapest(o, type, &priced, err));
     }
     if (priced) {
-        list_type(o, type);
+        list_type(o, type, 0.0);
         raise_bound(o, bound);
         *more = true;
     }
 cleanup:
+    return code;
+}
+
+/* With all of the tail, which a plan has in full: where gradients take long to reduce, that alone may say enough. */
+static gal_code raise_by_tails(some *o, double *bound, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    for (uint32_t type = 0; type < o->s.types->type_count && code == GAL_OK; type++) {
+        code = gal_screened_floor_type(&o->s.spec, o->s.types, type, o->prices, err);
+        list_type(o, type, 1.0);
+    }
+    if (code == GAL_OK) {
+        raise_bound(o, bound);
+    }
     return code;
 }
 
@@ -163,6 +177,7 @@ gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_type
     if (o.candidate == NULL || o.menu == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
+    GAL_TRY(raise_by_tails(&o, bound, err));
     memcpy(o.menu, kernels, types->type_count * sizeof *o.menu);
     order_types(types, order);
     while (more) {

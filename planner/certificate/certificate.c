@@ -515,8 +515,8 @@ static double prove_best(prover *v, double enough)
 {
     static const double weight[WEIGHTS] = {0.0, 1.0, 0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875};
     static const double near[WEIGHTS] = {1.0, 1.0, 1.0, 0.25, 0.25, 0.125, 0.125, 0.125, 0.125};
-    static const uint32_t count[GAL_CERT_SOURCES] = {1, 1, WEIGHTS};
-    const double begin = v->t.source == GAL_CERT_PRICED && v->t.stages == 1 && v->best_weight >= 0.5 ? 1.0 : 0.0;
+    static const uint32_t count[GAL_CERT_SOURCES] = {1, 2, 1, WEIGHTS};
+    const double begin = v->t.stages == 1 && (v->t.source == GAL_CERT_FLOORS || v->best_weight >= 0.5) ? 1.0 : 0.0;
     double least = -HUGE_VAL, best = 0.0;
     for (uint32_t i = 0; i < count[v->t.source] && least < v->good && (i < 2 || !is_spent(v)); i++) {
         const double tried = i < 2 ? fabs(begin - weight[i]) : weight[i];
@@ -593,7 +593,7 @@ gal_code gal_certificate_bound(const gal_certificate_sources *from, const gal_ce
     gal_code code = GAL_OK;
     *out = (gal_certificate_proof){divides ? 0.0 : HUGE_VAL, !divides};
     for (gal_cert_source i = 0; i < GAL_CERT_SOURCES && code == GAL_OK && out->seconds < good_seconds; i++) {
-        const bool skipped = i == GAL_CERT_SOME && cell->pp_degree > 1;
+        const bool skipped = (i == GAL_CERT_FLOORS || i == GAL_CERT_SOME) && cell->pp_degree > 1;
         code = skipped ? GAL_OK : raise_bound(from, cell, i, enough_seconds, good_seconds, out, err);
     }
     return code;

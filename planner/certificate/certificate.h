@@ -1,11 +1,10 @@
 /* The bound of a plan's certificate, proved again from prices alone: nothing here is shared with the search.
  *
  * No plan of a cell runs faster than its kernels alone take (costmodel/floor.h); where that is not enough, none has a
- * lower objective (costmodel/objective.h). Of one stage a few types of blocks have prices first, the others take what
- * their kernels do, which is no more. For P stages that cut the chain of blocks it is at least
- *     n max round_p + sum added_p + common
- *     round  forward and backward of a stage's blocks, its turns and conversions
- *     added  k round + w tail (first stage: nothing hides it; 0 <= w <= 1, for what is negative counts as 0)
+ * lower objective (costmodel/objective.h). Of one stage blocks first take what their prices are at least; then a few
+ * types have prices, the others take what their kernels do, which is no more. For P stages that cut the chain of blocks
+ * it is at least n max round_p + sum added_p + common round  forward and backward of a stage's blocks, its turns and
+ * conversions added  k round + w tail (first stage: nothing hides it; 0 <= w <= 1, for what is negative counts as 0)
  *            + update / P (the slowest is no less than the mean) + (k + 1) transfer
  * n, and k of the stage: gal_round_counts_of; with one stage m round + w tail + once + update
  * (costmodel/lag.h; where some types have kernels alone w is 0: others may hide what these leave). What blocks take

@@ -70,7 +70,9 @@ static gal_code price_part(void *context, uint32_t part, gal_error *err)
         const gal_block_price **price = price_at(v, v->place[p->stage], p->type, s);
         const bool asks = gal_price_part_of(cache, &v->strategy[s]) == part && *price == NULL &&
                           gal_cert_is_legal(v, p->type, &v->strategy[s], v->devices, v->samples);
-        const gal_code code = asks ? gal_price_block(cache, &query, price, &reason) : GAL_OK;
+        const gal_code code = !asks                          ? GAL_OK
+                              : v->source == GAL_CERT_FLOORS ? gal_price_block_floor(cache, &query, price, &reason)
+                                                             : gal_price_block(cache, &query, price, &reason);
         if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
             *price = NULL;
         } else if (code != GAL_OK) {
@@ -505,7 +507,8 @@ static gal_code create_tables(gal_cert_prices *v)
     v->place = gal_heap_take(&v->heap, v->stages, sizeof *v->place);
     v->kind_of = gal_heap_take(&v->heap, v->stages, sizeof *v->kind_of);
     v->kind = gal_heap_take(&v->heap, v->stages, sizeof *v->kind);
-    const bool prices = v->source != GAL_CERT_KERNELS, kernels = v->source != GAL_CERT_PRICED;
+    const bool prices = v->source != GAL_CERT_KERNELS;
+    const bool kernels = v->source == GAL_CERT_KERNELS || v->source == GAL_CERT_SOME;
     v->strategy = gal_heap_take(&v->heap, prices ? gal_space_room(v->cell->space, v->devices) : 0, sizeof *v->strategy);
     v->priced = gal_heap_take(&v->heap, types, sizeof *v->priced);
     if (v->heap.code != GAL_OK) {
@@ -545,6 +548,11 @@ gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_cert
                             ? 0.0
                             : gal_price_common_update(cell->model, from->durations, v->devices, v->stages) +
                                   gal_durations_fixed_step_seconds(from->durations);
+    if (source == GAL_CERT_FLOORS) {
+        v->class_count = 1;
+        code = price_all(v);
+        goto cleanup;
+    }
     if (source != GAL_CERT_PRICED) {
         v->class_count = 1;
         (void)gal_space_splits(cell->space, v->devices, v->split);

@@ -84,9 +84,15 @@ typedef struct gal_cert_kernels {
 } gal_cert_kernels;
 
 /* What seconds and bytes are from: kernels of splits alone (costmodel/floor.h), which no plan is faster than, whatever
- * its prices; prices of some types of blocks and kernels of the others, in one stage, where no turn of a block that is
- * not priced can gain; prices. */
-typedef enum gal_cert_source { GAL_CERT_KERNELS, GAL_CERT_SOME, GAL_CERT_PRICED, GAL_CERT_SOURCES } gal_cert_source;
+ * its prices; in one stage, where no turn of a block that is not priced can gain, what prices are at least
+ * (gal_price_block_floor), then prices of some types of blocks and kernels of the others; prices. */
+typedef enum gal_cert_source {
+    GAL_CERT_KERNELS,
+    GAL_CERT_FLOORS,
+    GAL_CERT_SOME,
+    GAL_CERT_PRICED,
+    GAL_CERT_SOURCES
+} gal_cert_source;
 
 enum { GAL_CERT_LABELS = 1024 };
 

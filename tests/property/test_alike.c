@@ -42,8 +42,7 @@ static bool compare(const bed *b, uint32_t type, const gal_strategy *strategy, u
 {
     gal_error err = {0};
     gal_block_shape shape;
-    const gal_block_price *one = NULL, *other = NULL;
-    gal_block_price floor = {0}, other_floor = {0};
+    const gal_block_price *one = NULL, *other = NULL, *floor = NULL, *other_floor = NULL;
     const gal_price_query query = {.type = type,
                                    .strategy = strategy,
                                    .device_count = b->devices,
@@ -62,9 +61,62 @@ static bool compare(const bed *b, uint32_t type, const gal_strategy *strategy, u
     assert_int_equal(gal_price_block_floor(b->alike, &query, &floor, &err), code);
     if (code == GAL_OK) {
         assert_memory_equal(one, other, sizeof *one);
-        assert_memory_equal(&floor, &other_floor, sizeof floor);
+        assert_memory_equal(floor, other_floor, sizeof *floor);
     }
     return true;
+}
+
+/* Whether such blocks may stand there. */
+static bool is_legal(const bed *b, uint32_t type, const gal_strategy *strategy, uint32_t samples)
+{
+    gal_block_shape shape;
+    gal_model_type(&b->model, type, &shape);
+    return gal_strategy_block_rule_broken(&b->model, &shape, strategy, b->devices, samples) == NULL;
+}
+
+/* The conversion between two neighbours of a plan, and between those that they are like. */
+static void compare_pair(const bed *b, uint32_t block, const gal_strategy *from, const gal_strategy *to, uint32_t stage,
+                         uint32_t samples)
+{
+    gal_error err = {0};
+    const uint32_t types[] = {gal_model_block_type(&b->model, block - 1), gal_model_block_type(&b->model, block)};
+    const uint32_t like[] = {gal_price_type_like(&b->model, b->durations, types[0]),
+                             gal_price_type_like(&b->model, b->durations, types[1])};
+    const gal_pair_price *one = NULL, *other = NULL;
+    gal_price_query query = {.type = like[0],
+                             .strategy = from,
+                             .device_count = b->devices,
+                             .stage = stage,
+                             .stage_count = b->stages,
+                             .microbatch_samples = samples,
+                             .prefetch_depth = 2};
+    const gal_code code = gal_price_pair(b->alike, &query, like[1], to, &one, &err);
+    query.type = types[0];
+    assert_int_equal(gal_price_pair(b->apart, &query, types[1], to, &other, &err), code);
+    if (code == GAL_OK) {
+        assert_memory_equal(one, other, sizeof *one);
+    }
+}
+
+static uint32_t compare_pairs(bed *b, uint64_t *state)
+{
+    uint32_t compared = 0;
+    for (uint32_t block = 1; block < gal_model_block_count(&b->model); block++) {
+        const uint32_t from = gal_model_block_type(&b->model, block - 1), to = gal_model_block_type(&b->model, block);
+        const bool own = gal_price_type_like(&b->model, b->durations, from) == from &&
+                         gal_price_type_like(&b->model, b->durations, to) == to;
+        for (uint32_t i = 0; i < 500 && !own; i++) {
+            *state = *state * UINT64_C(6364136223846793005) + 1442695040888963407U;
+            const uint32_t draw = (uint32_t)(*state >> 33), samples = 1U << (draw >> 28) % 6;
+            const gal_strategy *before = &b->strategy[draw % b->strategy_count];
+            const gal_strategy *behind = &b->strategy[(draw >> 7) * UINT32_C(2654435761) % b->strategy_count];
+            if (is_legal(b, from, before, samples) && is_legal(b, to, behind, samples)) {
+                compare_pair(b, block, before, behind, draw >> 5 & (b->stages - 1), samples);
+                compared++;
+            }
+        }
+    }
+    return compared;
 }
 
 static uint32_t compare_model(bed *b, uint64_t *state)
@@ -137,6 +189,7 @@ static void test_equal(void **state)
         make_bed(entry->name, clusters[i % 2], 1U << i % 2, &b);
         if (has_alike(&b)) {
             printf("%s: %u prices\n", entry->name, compare_model(&b, &random));
+            printf("%s: %u pairs\n", entry->name, compare_pairs(&b, &random));
             models++;
         }
         free_bed(&b);

@@ -99,6 +99,19 @@ static void part_sync(const bed *b, const gal_price_query *query, const gal_bloc
     }
 }
 
+/* No less than its collectives of one stream, nor than kernels and what they wait for. */
+static void take_least(const gal_price_query *query, const gal_block_shape *shape, const gal_chain_times *t,
+                       gal_block_price *out)
+{
+    const double below = 1.0 - 1e-9;
+    const bool waits = query->strategy->tp_mode == GAL_TP_1D && query->strategy->overlap == GAL_OVERLAP_NONE &&
+                       gal_strategy_ring_degree(query->strategy) == 1 && shape->kind != GAL_BLOCK_CROSS_ATTENTION;
+    const double alone = t->own_forward_seconds + (waits ? t->tensor_forward_seconds : 0.0);
+    const double with_sync = below * fmax(t->own_backward_seconds, t->stream_sync_seconds);
+    out->forward_seconds = fmax(out->forward_seconds, below * fmax(alone, t->stream_forward_seconds));
+    out->sync_seconds = fmax(out->sync_seconds, with_sync - out->backward_seconds);
+}
+
 /* Two of them, three under ZeRO-2 and 3; one more where the first holds a tensor for all. What sync adds is by one less
  * as well. */
 static gal_code inner_price(const bed *b, const gal_price_query *query, const gal_block_shape *shape,
@@ -127,6 +140,7 @@ static gal_code inner_price(const bed *b, const gal_price_query *query, const ga
             const double round = out->forward_seconds + out->backward_seconds;
             out->link_share[level] = t.link_seconds[level] < round ? t.link_seconds[level] / round : 1.0;
         }
+        take_least(query, shape, &t, out);
         part_sync(b, query, shape, &t, out);
     }
     return code;
@@ -393,6 +407,9 @@ static void compare_pair(const bed *b, gal_chain_queues *queues, const gal_strat
     times.own_forward_seconds = expected.own_forward_seconds;
     times.own_backward_seconds = expected.own_backward_seconds;
     memcpy(times.link_seconds, expected.link_seconds, sizeof times.link_seconds);
+    times.tensor_forward_seconds = expected.tensor_forward_seconds;
+    times.stream_forward_seconds = expected.stream_forward_seconds;
+    times.stream_sync_seconds = expected.stream_sync_seconds;
     times.reduced_seconds = expected.reduced_seconds;
     memcpy(times.beside_seconds, expected.beside_seconds, sizeof times.beside_seconds);
     times.update_seconds = expected.update_seconds;

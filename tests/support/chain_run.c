@@ -43,22 +43,40 @@ static void read_links(const gal_program *program, const gal_cost *cost, uint32_
     }
 }
 
-/* Of the block's reductions in backward with sync, but of what other blocks hold too, and of its other collectives. */
+/* Of the block's collectives in a fragment by streams, without reductions of what other blocks hold too. */
+static double read_streams(const gal_program *program, const gal_cost *cost, uint32_t block, gal_fragment_kind kind,
+                           double seconds[GAL_STREAM_COUNT])
+{
+    const gal_fragment *fragment = &program->fragment[kind];
+    double longest = 0.0;
+    memset(seconds, 0, GAL_STREAM_COUNT * sizeof *seconds);
+    for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
+        const gal_instruction *in = &program->instruction[i];
+        const bool own = in->block - program->first_block == block && (in->group & GAL_GROUP_RELATION) == 0;
+        const bool counts = in->stream != GAL_STREAM_REDUCE || !gal_lone_is_of_shared(program, in);
+        seconds[in->stream] += own && counts && gal_op_is_collective[in->op] ? cost[i].seconds : 0.0;
+    }
+    for (uint32_t stream = 0; stream < GAL_STREAM_COUNT; stream++) {
+        longest = seconds[stream] > longest ? seconds[stream] : longest;
+    }
+    return longest;
+}
+
+/* And what its collectives in backward with sync, but for reductions, take the links of each level. */
 static void read_sync(const gal_program *program, const gal_cost *cost, uint32_t block, gal_chain_times *out)
 {
+    double stream[GAL_STREAM_COUNT];
     const gal_fragment *fragment = &program->fragment[GAL_FRAGMENT_BACKWARD_SYNC];
-    out->reduced_seconds = 0.0;
+    out->stream_forward_seconds = read_streams(program, cost, block, GAL_FRAGMENT_FORWARD, stream);
+    out->tensor_forward_seconds = stream[GAL_STREAM_TENSOR];
+    out->stream_sync_seconds = read_streams(program, cost, block, GAL_FRAGMENT_BACKWARD_SYNC, stream);
+    out->reduced_seconds = stream[GAL_STREAM_REDUCE];
     memset(out->beside_seconds, 0, sizeof out->beside_seconds);
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
         const gal_instruction *in = &program->instruction[i];
         const bool own = in->block - program->first_block == block && (in->group & GAL_GROUP_RELATION) == 0;
-        if (!own || !gal_op_is_collective[in->op]) {
-            continue;
-        }
-        if (in->stream != GAL_STREAM_REDUCE) {
+        if (own && gal_op_is_collective[in->op] && in->stream != GAL_STREAM_REDUCE) {
             out->beside_seconds[cost[i].level] += cost[i].seconds;
-        } else if (!gal_lone_is_of_shared(program, in)) {
-            out->reduced_seconds += cost[i].seconds;
         }
     }
 }
