@@ -14,7 +14,9 @@
 static const double largest_stray = 0.25;
 
 /* Cells of stages of so few devices in so few stages have few strategies: a first plan of theirs, soon found, spares
- * the others, which have thousands, much of their time. */
+ * the others, which have thousands, much of their time. Where as few stages have more devices each, all of these cells
+ * go first: their best plan spares more than the first one (t5-large-48 with every axis on 1,024 devices: 32 to 23 s;
+ * on 64, --batch 16:512:16, all of them would take 0.50 s in place of 0.37). */
 enum { NARROW_DEVICES = 8, NARROW_STAGES = 16 };
 
 /* ---- the cells ---- */
@@ -56,10 +58,16 @@ cleanup:
     return code;
 }
 
+static bool is_wide(const gal_joint *o)
+{
+    return gal_durations_cluster(o->request->durations)->device_count > NARROW_DEVICES * NARROW_STAGES;
+}
+
 static bool is_narrow(const gal_joint *o, const gal_joint_cell *c)
 {
     const uint32_t devices = gal_durations_cluster(o->request->durations)->device_count;
-    return c->numbers.pp_degree <= NARROW_STAGES && devices / c->numbers.pp_degree <= NARROW_DEVICES;
+    const uint32_t few = is_wide(o) ? devices / NARROW_STAGES : NARROW_DEVICES;
+    return c->numbers.pp_degree <= NARROW_STAGES && devices / c->numbers.pp_degree <= few;
 }
 
 /* The open one of the least bound per sample, below the level if there is such a one; NULL: all are closed. */
@@ -74,13 +82,13 @@ static gal_joint_cell *most_promising(gal_joint *o, gal_joint_level below, bool 
     return best;
 }
 
-/* narrow: those alone, until a plan is known. */
+/* narrow: those alone, until a plan is known, or all. */
 static gal_code advance_all(gal_joint *o, gal_joint_level below, bool narrow, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_joint_cell *c = most_promising(o, below, narrow);
     while (code == GAL_OK && c != NULL && gal_joint_per_sample(c) < gal_joint_hopeless_per_sample(o, below) &&
-           !(narrow && o->result->finalist_count > 0)) {
+           !(narrow && !is_wide(o) && o->result->finalist_count > 0)) {
         code = gal_joint_advance(o, c, err);
         c = most_promising(o, below, narrow);
     }
