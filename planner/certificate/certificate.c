@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/certificate/certificate_prices.h"
+#include "planner/certificate/certificate_cuts.h"
 
 enum { BANDS = 8, CHARGES = 3, SLOPES = 40, TIGHTENINGS = 60, WEIGHTS = 9, CONVERSION_WORK = 10000 };
 
@@ -13,10 +13,7 @@ typedef gal_cert_choice choice;
 
 static const choice nothing = {0.0, 0.0, 0.0}, none = {HUGE_VAL, HUGE_VAL, 0.0};
 
-/* Blocks of one stage. */
-typedef struct chain {
-    uint32_t begin, end;
-} chain;
+typedef gal_cert_chain chain;
 
 /* What is tried in turn: blocks without what converts their rows, with that, whole ones. */
 typedef enum effort { BLOCKS, CONVERSIONS, WHOLE } effort;
@@ -36,7 +33,6 @@ typedef struct table {
 typedef struct prover {
     gal_cert_prices t;
     double rounds;             /* how often the slowest stage counts */
-    gal_round_counts added;    /* how often what tables say that stages add */
     double weight, good, most; /* of the first stage's tail; a bound is not raised beyond; slower stages are no use */
     double best_weight;        /* that showed most by less effort; 0: none yet */
     double limit_bytes, top, limit; /* of the open menus items above are left out, so many bytes are left */
@@ -49,11 +45,8 @@ typedef struct prover {
     gal_cert_list *list, arrival, spare; /* [2][class], and two more */
     table (*table)[GAL_CERT_TABLES];     /* [kind] */
     uint32_t tables;                     /* one where they are the same, or added is all: kernels, one stage */
-    uint32_t *far;                       /* [kind][begin] no chain from there that ends behind it is of use */
-    uint32_t *earliest, *longest;        /* [stage] where it may begin; the end; most blocks of it */
-    double *sum;                         /* [stage][block] least of the stages before */
-    uint32_t *from;                      /* likewise: where the last of them begins */
-    chain *cut;                          /* [stage] of the cheapest; of the one at hand */
+    gal_cert_cuts cuts;
+    chain *cut;            /* [stage] of the cheapest; of the one at hand */
     double *before, ahead; /* [block] of the chain at hand: what those before it cost at least, those behind */
 } prover;
 
@@ -281,7 +274,7 @@ static void fill_row(prover *v, uint32_t kind, gal_cert_table of, uint32_t end)
         const uint32_t block = kind == 0 ? n : end - 1 - n, begin = kind == 0 ? 0 : block; /* wraps beyond the first */
         row[n] = HUGE_VAL;
         row[v->t.blocks + n] = 0.0;
-        if (block >= v->t.blocks || (n > 0 && v->far[(size_t)kind * v->t.blocks + begin] < begin + n + 1)) {
+        if (block >= v->t.blocks || (n > 0 && v->cuts.far[(size_t)kind * v->t.blocks + begin] < begin + n + 1)) {
             continue;
         }
         const uint32_t type = v->t.types.type_of[block];
@@ -297,7 +290,7 @@ static void fill_row(prover *v, uint32_t kind, gal_cert_table of, uint32_t end)
     }
 }
 
-/* What is known of a chain. */
+/* What is known of a chain: behind it the seconds of longer ones (gal_cert_known), far behind whether it is exact. */
 static double *known_of(prover *v, uint32_t stage, gal_cert_table of, const chain *c)
 {
     const uint32_t kind = v->t.kind_of[stage], blocks = c->end - c->begin;
@@ -306,15 +299,15 @@ static double *known_of(prover *v, uint32_t stage, gal_cert_table of, const chai
     if (t->filled[end] != t->age) {
         fill_row(v, kind, of, end);
     }
-    return t->row[end] == NULL ? v->sum : &t->row[end][blocks - 1]; /* without memory: any */
+    return t->row[end] == NULL ? v->cuts.sum : &t->row[end][blocks - 1]; /* without memory: any */
+}
+
+static const double *known(void *v, uint32_t stage, gal_cert_table of, const chain *c)
+{
+    return known_of(v, stage, of, c);
 }
 
 /* ---- cuts ---- */
-
-static size_t place_of(const prover *v, uint32_t stage, uint32_t block)
-{
-    return (size_t)stage * (v->t.blocks + 1) + block;
-}
 
 /* How far stages reach that are less than `most` slow: what is known of chains is known so far. */
 static void reach(prover *v, double most)
@@ -327,100 +320,28 @@ static void reach(prover *v, double most)
     for (uint32_t kind = 0; kind < v->t.kind_count; kind++) {
         table *t = v->table[kind];
         t[GAL_CERT_ROUND].age++, t[GAL_CERT_ADDED].age++;
-        gal_cert_reach(&v->t, t->least, t->ends_seconds, most, v->sum, &v->far[(size_t)kind * blocks]);
+        gal_cert_reach(&v->t, t->least, t->ends_seconds, most, v->cuts.sum, &v->cuts.far[(size_t)kind * blocks]);
     }
 }
 
-/* Most blocks of a chain on the kind of stage that is less than `most` slow. */
-static uint32_t longest_of(prover *v, uint32_t stage, double most)
+/* Up to enough_seconds, the cut that takes it; less than `wanted`: some cut takes that. Every cut that is found rules
+ * out all that are as slow or slower. */
+static double least_cut(prover *v, double wanted, double enough_seconds)
 {
-    const uint32_t kind = v->t.kind_of[stage], first = v->t.kind[kind].stage;
-    const uint32_t *far = &v->far[(size_t)kind * v->t.blocks];
-    uint32_t longest = 0, begin = v->t.blocks;
-    for (uint32_t end = v->t.blocks; end > first; end--) {
-        begin = begin < end ? begin : end;
-        while (begin > first && far[begin - 1] >= end) {
-            begin--;
-        }
-        chain c = {begin, end};
-        for (; end - c.begin > longest && v->t.like[end].common < end - begin; c.begin++) { /* else it is another's */
-            longest = *known_of(v, stage, GAL_CERT_ROUND, &c) < most ? end - c.begin : longest;
-        }
-    }
-    return longest;
-}
-
-/* How long stages may be that are less than `most` slow, and so where they begin. */
-static void limit_stages(prover *v, double most)
-{
-    v->longest[0] = v->earliest[v->t.stages] = v->t.blocks;
-    for (uint32_t p = v->t.stages; p-- > 1;) {
-        const bool known = p + 1 < v->t.stages && v->t.kind_of[p] == v->t.kind_of[p + 1];
-        v->longest[p] = known ? v->longest[p + 1] : longest_of(v, p, most);
-        v->earliest[p] = v->earliest[p + 1] > v->longest[p] ? v->earliest[p + 1] - v->longest[p] : 0;
-    }
-}
-
-/* The least sum up to a stage's end, all of whose stages are less than `most` slow, the last one from the `begins`. */
-static double sum_to(prover *v, uint32_t stage, uint32_t end, const chain *begins, double most)
-{
-    const uint32_t kind = v->t.kind_of[stage], common = kind == 0 ? 0 : v->t.like[end].common;
-    const uint32_t lowest = end > v->longest[stage] ? end - v->longest[stage] : 0;
-    const double *before = &v->sum[place_of(v, stage, 0)], *round = NULL, *added = NULL;
-    const double rounds = gal_rounds_of_stage(&v->added, stage);
-    chain c = {begins->end < end ? begins->end : end, end};
-    double least = HUGE_VAL;
-    uint32_t from = end;
-    while (c.begin > begins->begin && c.begin-- > lowest) {
-        if (round == NULL || end - c.begin == common + 1) { /* else the chain is one block more of the same row */
-            round = known_of(v, stage, GAL_CERT_ROUND, &c), added = known_of(v, stage, GAL_CERT_ADDED, &c);
-        }
-        const double sum = *round++ < most ? before[c.begin] + rounds * *added : HUGE_VAL;
-        from = sum <= least ? c.begin : from;
-        least = gal_cert_lesser(least, sum);
-        added++;
-    }
-    v->from[place_of(v, stage + 1, end)] = from;
-    v->sum[place_of(v, stage + 1, end)] = least;
-    return least;
-}
-
-/* Of a whole cut; infinity: there is none. */
-static double least_sum(prover *v, double most)
-{
-    chain begins = {0, 1}; /* of the stage */
-    limit_stages(v, most);
-    v->sum[0] = 0.0;
-    for (uint32_t p = 0; p < v->t.stages && begins.end > 0; p++) {
-        uint32_t end = v->earliest[p + 1] > begins.begin ? v->earliest[p + 1] : begins.begin + 1;
-        chain ends = {end, 0};
-        for (; end <= v->t.blocks - (v->t.stages - 1 - p); end++) {
-            if (sum_to(v, p, end, &begins, most) < HUGE_VAL) {
-                ends = (chain){ends.end > 0 ? ends.begin : end, end + 1};
-            }
-        }
-        begins = ends;
-    }
-    return begins.end > 0 ? v->sum[place_of(v, v->t.stages, v->t.blocks)] : HUGE_VAL;
-}
-
-/* Up to enough_seconds; the cut that takes it. Every cut that is found rules out all that are as slow or slower. */
-static double least_cut(prover *v, double enough_seconds)
-{
-    double least = enough_seconds, sum = least_sum(v, v->most);
-    while (sum < least && v->t.heap.code == GAL_OK) {
+    double least = enough_seconds, most = v->most, sum = gal_cert_cuts_least(&v->cuts, most);
+    while (sum < least && least >= wanted && v->t.heap.code == GAL_OK) {
         chain *cut = v->cut + v->t.stages;
         double slowest = 0.0;
-        uint32_t end = v->t.blocks;
-        for (uint32_t p = v->t.stages; p-- > 0; end = cut[p].begin) {
-            cut[p] = (chain){v->from[place_of(v, p + 1, end)], end};
+        gal_cert_cuts_read(&v->cuts, most, cut);
+        for (uint32_t p = 0; p < v->t.stages; p++) {
             slowest = fmax(slowest, *known_of(v, p, GAL_CERT_ROUND, &cut[p]));
         }
         if (v->rounds * slowest + sum < least) {
             least = v->rounds * slowest + sum;
             memcpy(v->cut, cut, v->t.stages * sizeof *cut);
         }
-        sum = v->rounds > 0.0 && slowest > 0.0 ? least_sum(v, fmin(slowest, (least - sum) / v->rounds)) : HUGE_VAL;
+        most = fmin(slowest, (least - sum) / v->rounds);
+        sum = v->rounds > 0.0 && slowest > 0.0 ? gal_cert_cuts_least(&v->cuts, most) : HUGE_VAL;
     }
     return least;
 }
@@ -481,11 +402,12 @@ static void weigh(prover *v, double weight)
     }
 }
 
-/* Under one weight of the first stage's tail; up to enough. */
-static double prove(prover *v, double weight, double enough)
+/* Under one weight of the first stage's tail; up to enough; less than `wanted`: it is not more than what is returned.
+ */
+static double prove(prover *v, double weight, double wanted, double enough)
 {
     weigh(v, weight);
-    const double added = gal_rounds_of_stage(&v->added, 0) * least_anywhere(v, GAL_CERT_ADDED);
+    const double added = gal_rounds_of_stage(&v->cuts.added, 0) * least_anywhere(v, GAL_CERT_ADDED);
     const double mean = fmax(least_anywhere(v, GAL_CERT_ROUND), 0.0) / v->t.stages;
     double least = v->rounds > 0.0 ? v->rounds * mean + added : added;
     if (least >= enough) {
@@ -498,7 +420,7 @@ static double prove(prover *v, double weight, double enough)
     gal_cert_number_likes(&v->t);
     reach(v, v->rounds > 0.0 ? (enough - added) / v->rounds : HUGE_VAL);
     for (uint32_t i = 0; i < TIGHTENINGS && least < enough && v->t.heap.code == GAL_OK; i++) {
-        const double own = least_cut(v, enough);
+        const double own = least_cut(v, v->effort == BLOCKS ? wanted : -HUGE_VAL, enough);
         least = fmax(least, own);
         if (least >= enough || v->effort < WHOLE || is_spent(v) || !tighten(v, enough - own)) {
             break;
@@ -511,7 +433,7 @@ static double prove(prover *v, double weight, double enough)
  * weight, so the least of all plans is concave: beyond a neighbour that is less there is no more. Of 0 and 1 first what
  * showed more by less effort, which rarely leaves anything to the other; of several stages 0, by which all their tables
  * are opened. */
-static double prove_best(prover *v, double enough)
+static double prove_best(prover *v, double wanted, double enough)
 {
     static const double weight[WEIGHTS] = {0.0, 1.0, 0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875};
     static const double near[WEIGHTS] = {1.0, 1.0, 1.0, 0.25, 0.25, 0.125, 0.125, 0.125, 0.125};
@@ -520,7 +442,7 @@ static double prove_best(prover *v, double enough)
     double least = -HUGE_VAL, best = 0.0;
     for (uint32_t i = 0; i < count[v->t.source] && least < v->good && (i < 2 || !is_spent(v)); i++) {
         const double tried = i < 2 ? fabs(begin - weight[i]) : weight[i];
-        const double own = fabs(tried - best) <= near[i] ? prove(v, tried, enough) : -HUGE_VAL;
+        const double own = fabs(tried - best) <= near[i] ? prove(v, tried, fmax(least, wanted), enough) : -HUGE_VAL;
         best = own > least ? tried : best;
         least = fmax(least, own);
     }
@@ -534,17 +456,13 @@ static gal_code create(prover *v)
 {
     gal_heap *h = &v->t.heap;
     const size_t types = v->t.types.type_count, blocks = v->t.blocks;
-    const size_t classes = v->t.class_count > 0 ? v->t.class_count : 1, places = place_of(v, v->t.stages + 1, 0);
+    const size_t classes = v->t.class_count > 0 ? v->t.class_count : 1;
     v->best = gal_heap_take(h, GAL_CERT_POSITIONS * types * classes, sizeof *v->best);
     v->rest = gal_heap_take(h, (blocks + 1) * classes, sizeof *v->rest);
     v->on = gal_heap_take(h, blocks * classes, sizeof *v->on);
     v->before = gal_heap_take(h, blocks + 1, sizeof *v->before);
     v->table = gal_heap_take(h, v->t.kind_count, sizeof *v->table);
-    v->far = gal_heap_take(h, v->t.kind_count * blocks, sizeof *v->far);
-    v->earliest = gal_heap_take(h, v->t.stages + 1, sizeof *v->earliest);
-    v->longest = gal_heap_take(h, v->t.stages, sizeof *v->longest);
-    v->sum = gal_heap_take(h, places, sizeof *v->sum);
-    v->from = gal_heap_take(h, places, sizeof *v->from);
+    gal_cert_cuts_create(h, &v->cuts);
     v->cut = gal_heap_take(h, 2 * (size_t)v->t.stages, sizeof *v->cut);
     for (size_t i = 0; i < v->t.kind_count * (size_t)GAL_CERT_TABLES && h->code == GAL_OK; i++) {
         table *t = &v->table[i / GAL_CERT_TABLES][i % GAL_CERT_TABLES];
@@ -563,19 +481,24 @@ static gal_code raise_bound(const gal_certificate_sources *from, const gal_certi
 {
     const gal_round_counts rounds = gal_round_counts_of(cell->schedule, cell->pp_degree, cell->microbatch_count);
     prover v = {.rounds = cell->pp_degree == 1 ? 0.0 : rounds.slowest,
-                .added = source == GAL_CERT_KERNELS ? rounds : (gal_round_counts){0.0, 0.0}, /* prices have it */
                 .limit_bytes = (double)cell->arena_limit_bytes,
                 .tables = source == GAL_CERT_KERNELS || cell->pp_degree == 1 ? 1 : GAL_CERT_TABLES};
+    v.cuts = (gal_cert_cuts){.prices = &v.t, .known = known, .context = &v};
+    if (source == GAL_CERT_KERNELS) { /* prices have it */
+        v.cuts.added = rounds;
+    }
+    const bool in_part = source != GAL_CERT_PRICED; /* what others show in part it shows better */
     gal_code code = gal_cert_prices_create(cell, from, source, &v.t, err);
     code = code == GAL_OK ? create(&v) : code;
     v.good = good - v.t.common_seconds;
     while (v.effort <= (source == GAL_CERT_PRICED ? WHOLE : BLOCKS) && code == GAL_OK && out->seconds < good &&
            (source != GAL_CERT_SOME || gal_cert_prices_more(&v.t))) {
         const double target = v.effort == BLOCKS ? enough : good;
-        const double own = prove_best(&v, target - v.t.common_seconds);
+        const double wanted = in_part ? target - v.t.common_seconds : -HUGE_VAL;
+        const double own = prove_best(&v, wanted, target - v.t.common_seconds);
         code = v.t.heap.code;
-        const bool all = own >= target - v.t.common_seconds; /* what some prices show but in part all show better */
-        out->seconds = fmax(out->seconds, all ? target : source == GAL_CERT_SOME ? 0.0 : own + v.t.common_seconds);
+        const bool all = own >= target - v.t.common_seconds;
+        out->seconds = fmax(out->seconds, all ? target : in_part ? 0.0 : own + v.t.common_seconds);
         out->plain = v.effort == BLOCKS && out->seconds >= enough;
         v.effort += source == GAL_CERT_SOME ? 0 : cell->pp_degree == 1 ? 1 : WHOLE;
     }
