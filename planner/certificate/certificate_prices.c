@@ -352,16 +352,18 @@ static bool is_had(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t ty
                            : v->kernels[(size_t)type * v->split_count + strategy].legal;
 }
 
-/* Leaves what no other beats. */
+/* Leaves what no other beats: what beat the one before often beats the next. */
 static void prune(gal_cert_menu *menu)
 {
     const uint32_t count = menu->count;
+    uint32_t by = 0;
     menu->count = 0;
     qsort(menu->item, count, sizeof *menu->item, by_class_and_seconds);
     for (uint32_t i = 0; i < count; i++) {
-        bool beaten = false;
+        bool beaten = by < menu->count && beats(&menu->item[by], &menu->item[i]);
         for (uint32_t j = menu->count; j-- > 0 && !beaten && menu->item[j].class == menu->item[i].class;) {
             beaten = beats(&menu->item[j], &menu->item[i]);
+            by = j;
         }
         if (!beaten) {
             menu->item[menu->count++] = menu->item[i];

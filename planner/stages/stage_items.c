@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORT = 24 }; /* runs that are put in order one by one */
+enum { SHORT = 24, GROUP = 8 }; /* runs that are put in order one by one; kept items that are looked at together */
 
 /* ---- create ---- */
 
@@ -206,36 +206,83 @@ static void sort(key *own, uint32_t count, key *room)
     }
 }
 
-/* Leaves of a class, the quickest first, what none before it beats. Returns how many. */
-static uint32_t leave_best(gal_stage_items *items, const gal_item_room *room, key *own, uint32_t count)
+/* What is compared beside seconds. */
+typedef struct rest {
+    double bytes, turn, first, last;
+} rest;
+
+/* [kept] the same of those that are not beaten. */
+typedef struct kept_items {
+    uint32_t count;
+    double *bytes, *turn, *first, *last;
+} kept_items;
+
+static bool is_beaten_by(const kept_items *kept, uint32_t by, const rest *own)
 {
-    const double *turn = items->number[GAL_ITEM_TURN];
-    const double *bytes = values_of(room, BYTES);
-    const double *first = values_of(room, FIRST);
-    const double *last = values_of(room, LAST);
-    double *kept_bytes = values_of(room, KEPT_BYTES);
-    double *kept_turn = values_of(room, KEPT_TURN);
-    double *kept_first = values_of(room, KEPT_FIRST);
-    double *kept_last = values_of(room, KEPT_LAST);
-    uint32_t kept = 0;
+    return kept->bytes[by] <= own->bytes && kept->turn[by] <= own->turn && kept->first[by] <= own->first &&
+           kept->last[by] <= own->last;
+}
+
+/* Two at once, as every processor of 64 bits has it. */
+typedef double pair __attribute__((vector_size(2 * sizeof(double))));
+typedef int64_t answers __attribute__((vector_size(2 * sizeof(int64_t))));
+
+static answers are_no_more(const double *kept, double own)
+{
+    pair at;
+    memcpy(&at, kept, sizeof at);
+    return at <= (pair){own, own};
+}
+
+/* By one of a group that is kept from `begin` on: without a branch. */
+static bool is_beaten_by_any(const kept_items *kept, uint32_t begin, const rest *own)
+{
+    answers any = {0, 0};
+    for (uint32_t at = begin; at < begin + GROUP; at += 2) {
+        any |= are_no_more(kept->bytes + at, own->bytes) & are_no_more(kept->turn + at, own->turn) &
+               are_no_more(kept->first + at, own->first) & are_no_more(kept->last + at, own->last);
+    }
+    return (any[0] | any[1]) != 0;
+}
+
+/* The first that beats it; kept->count: none does. */
+static uint32_t find_beater(const kept_items *kept, const rest *own)
+{
+    uint32_t by = 0;
+    while (kept->count - by >= GROUP && !is_beaten_by_any(kept, by, own)) {
+        by += GROUP;
+    }
+    while (by < kept->count && !is_beaten_by(kept, by, own)) {
+        by++;
+    }
+    return by;
+}
+
+/* Leaves of a class, the quickest first, what none before it beats: what beat the one before often beats the next.
+ * Returns how many. */
+static uint32_t leave_best(gal_stage_items *items, const gal_item_room *room, key *keys, uint32_t count)
+{
+    kept_items kept = {0, values_of(room, KEPT_BYTES), values_of(room, KEPT_TURN), values_of(room, KEPT_FIRST),
+                       values_of(room, KEPT_LAST)};
+    uint32_t by = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t at = own[i].place;
-        uint32_t by = 0;
-        while (by < kept && !(kept_bytes[by] <= bytes[at] && kept_turn[by] <= turn[at] && kept_first[by] <= first[at] &&
-                              kept_last[by] <= last[at])) {
-            by++;
+        const uint32_t at = keys[i].place;
+        const rest own = {values_of(room, BYTES)[at], items->number[GAL_ITEM_TURN][at], values_of(room, FIRST)[at],
+                          values_of(room, LAST)[at]};
+        if (by == kept.count || !is_beaten_by(&kept, by, &own)) {
+            by = find_beater(&kept, &own);
         }
-        if (by < kept) {
-            items->beater[at] = own[by].place;
+        if (by < kept.count) {
+            items->beater[at] = keys[by].place;
             continue;
         }
-        kept_bytes[kept] = bytes[at];
-        kept_turn[kept] = turn[at];
-        kept_first[kept] = first[at];
-        kept_last[kept] = last[at];
-        own[kept++] = own[i];
+        keys[kept.count] = keys[i];
+        kept.bytes[kept.count] = own.bytes;
+        kept.turn[kept.count] = own.turn;
+        kept.first[kept.count] = own.first;
+        kept.last[kept.count++] = own.last;
     }
-    return kept;
+    return kept.count;
 }
 
 /* Of the class that begins at this place in the order; *end: the next one does. Its places are put in order: those
