@@ -65,6 +65,9 @@ gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *t
                              gal_screened_prices **prices, gal_screened *out, gal_error *err);
 void gal_screened_free(gal_screened *screened);             /* accepts a zeroed one */
 void gal_screened_prices_free(gal_screened_prices *prices); /* all; accepts NULL */
+/* Those of the list that are no longer referred to. */
+void gal_screened_prices_drop(uint32_t pp_degree, uint32_t samples, gal_screened_orders which,
+                              gal_screened_prices **list);
 
 /* Raises bound and reduced_seconds by what the weights show. */
 void gal_screened_price_out(gal_screened *screened, const gal_weights *weights);

@@ -299,6 +299,20 @@ void gal_screened_prices_free(gal_screened_prices *prices)
     }
 }
 
+void gal_screened_prices_drop(uint32_t pp_degree, uint32_t samples, gal_screened_orders which,
+                              gal_screened_prices **list)
+{
+    for (gal_screened_prices **at = list; *at != NULL; at = &(*at)->next) {
+        gal_screened_prices *own = *at;
+        if (own->pp_degree == pp_degree && own->samples == samples && own->which == which) {
+            *at = own->next;
+            own->next = NULL;
+            gal_screened_prices_free(own);
+            return;
+        }
+    }
+}
+
 /* Those met last are first. */
 gal_code gal_screened_prices_find(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
                                   gal_screened_prices **list, gal_screened_prices **out, gal_error *err)

@@ -34,10 +34,30 @@ static void tell_work(void *context, uint64_t work, uint64_t work_limit)
     }
 }
 
+static uint32_t samples_of(const gal_joint_cell *c)
+{
+    return c->numbers.global_batch_samples / c->numbers.microbatch_count;
+}
+
+/* Prices that no cell will look at again: first orders once all are listed, all once the cell is closed. */
+static void drop_prices(gal_joint *o, const gal_joint_cell *c, gal_screened_orders which, gal_joint_level from)
+{
+    for (uint32_t i = 0; i < o->candidate_count; i++) {
+        const gal_joint_cell *d = &o->candidate[i];
+        if (d != c && d->level < from && d->numbers.pp_degree == c->numbers.pp_degree &&
+            samples_of(d) == samples_of(c)) {
+            return;
+        }
+    }
+    gal_screened_prices_drop(c->numbers.pp_degree, samples_of(c), which, &o->prices);
+}
+
 void gal_joint_close(gal_joint *o, gal_joint_cell *c)
 {
     c->level = GAL_JOINT_CLOSED;
     gal_screened_free(&c->screened);
+    drop_prices(o, c, GAL_FIRST_ORDERS, GAL_JOINT_STAGED);
+    drop_prices(o, c, GAL_ALL_ORDERS, GAL_JOINT_CLOSED);
     free(c->stage);
     free(c->weights);
     c->stage = c->strategy = NULL;
@@ -121,6 +141,12 @@ static gal_code solve_uniform(gal_joint *o, gal_joint_cell *c, gal_error *err)
     return GAL_OK;
 }
 
+/* Of the plan that is known of the cell; infinity: none is. */
+static double known_seconds(const gal_joint *o, const gal_joint_cell *c)
+{
+    return c->finalist == GAL_JOINT_NO_FINALIST ? HUGE_VAL : o->result->finalist[c->finalist].objective_seconds;
+}
+
 /* The candidate's own path, from the answer's arrays. */
 static gal_code keep_path(gal_joint *o, gal_joint_cell *c, const gal_staged *staged, gal_error *err)
 {
@@ -134,7 +160,9 @@ static gal_code keep_path(gal_joint *o, gal_joint_cell *c, const gal_staged *sta
     memcpy(c->stage, staged->stage, blocks * sizeof *c->stage);
     memcpy(c->strategy, staged->strategy, blocks * sizeof *c->strategy);
     memcpy(c->weights, staged->weights, 2 * (size_t)c->numbers.pp_degree * sizeof *c->weights);
-    return note_path(o, c, c->stage, c->strategy, staged->seconds, err);
+    c->path_seconds = staged->seconds;
+    return c->path_seconds < known_seconds(o, c) ? note_path(o, c, c->stage, c->strategy, c->path_seconds, err)
+                                                 : GAL_OK;
 }
 
 /* By what first orders of axes show, without conversions; from there on all orders are listed. *hopeless: the cell is
@@ -160,6 +188,7 @@ static gal_code list_all_orders(gal_joint *o, gal_joint_cell *c, const gal_cell_
     GAL_TRY(gal_screened_create(spec, &o->types, GAL_ALL_ORDERS, &o->prices, &all, err));
     gal_screened_free(&c->screened);
     c->screened = all;
+    drop_prices(o, c, GAL_FIRST_ORDERS, GAL_JOINT_STAGED);
 cleanup:
     return code;
 }
@@ -174,8 +203,7 @@ static gal_code solve_staged(gal_joint *o, gal_joint_cell *c, gal_staged_effort 
     const double hopeless = c->numbers.global_batch_samples * gal_joint_hopeless_per_sample(o, below);
     gal_staged staged = {.stage = o->answer.stage, .strategy = o->answer.strategy, .weights = weights};
     if (effort == GAL_STAGED_AGAIN) {
-        const double seconds = o->result->finalist[c->finalist].objective_seconds;
-        staged = (gal_staged){c->bound, seconds, c->stage, c->strategy, c->weights};
+        staged = (gal_staged){c->bound, c->path_seconds, c->stage, c->strategy, c->weights};
     }
     o->result->solved_cell_count += effort == GAL_STAGED_QUICK;
     GAL_TRY(gal_staged_solve(&c->screened, fmin(hopeless, enough_seconds), gap_of(o, below), effort, &staged, err));
@@ -227,8 +255,6 @@ static gal_code solve_chains(gal_joint *o, gal_joint_cell *c, gal_error *err)
     const bool shares = o->result->finalist_count > 0 && o->candidate_count > 1 && o->request->gap > 0.0;
     const uint64_t left = work_left(o);
     gal_cell_answer *answer = &o->answer;
-    const double known =
-        c->finalist == GAL_JOINT_NO_FINALIST ? HUGE_VAL : o->result->finalist[c->finalist].objective_seconds;
     const gal_solve_settings settings = {.label_limit = o->request->label_limit,
                                          .few_labels = GAL_FEW_LABELS,
                                          .work_limit = shares ? left / 2 : 0,
@@ -249,7 +275,7 @@ static gal_code solve_chains(gal_joint *o, gal_joint_cell *c, gal_error *err)
             goto cleanup;
         }
     }
-    answer->seconds = known;
+    answer->seconds = c->stage != NULL ? c->path_seconds : HUGE_VAL;
     if (c->stage != NULL) {
         memcpy(answer->stage, c->stage, o->types.block_count * sizeof *answer->stage);
         memcpy(answer->strategy, c->strategy, o->types.block_count * sizeof *answer->strategy);
@@ -258,7 +284,7 @@ static gal_code solve_chains(gal_joint *o, gal_joint_cell *c, gal_error *err)
     o->result->label_count += answer->label_count;
     o->chain_work += shares ? answer->work : 0;
     c->bound = fmax(c->bound, answer->bound);
-    if (answer->seconds < known) {
+    if (answer->seconds < known_seconds(o, c)) {
         GAL_TRY(note_path(o, c, answer->stage, answer->strategy, answer->seconds, err));
     }
 cleanup:

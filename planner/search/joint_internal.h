@@ -25,6 +25,7 @@ typedef struct gal_joint_cell {
     gal_screened screened;
     uint32_t finalist;          /* its number in the result, or GAL_JOINT_NO_FINALIST */
     uint32_t *stage, *strategy; /* [block] of its path, as screened numbers strategies; owned, NULL: none */
+    double path_seconds;        /* of that path; the finalist's plan may take less */
     double *weights;            /* as gal_staged has it with that path; owned */
 } gal_joint_cell;
 
