@@ -315,12 +315,13 @@ static gal_code begin_simply(gal_joint *o, gal_error *err)
     gal_search_result result = {0};
     gal_joint simple = {.request = &request, .result = &result};
     const uint32_t devices = gal_durations_cluster(request.durations)->device_count;
+    const uint32_t few = request.few_devices > 0 ? request.few_devices : FEW_DEVICES;
     gal_space some;
     GAL_TRY(gal_space_parse(simplest, &some, err));
     gal_space_meet(&o->request->space, &some, &request.space);
     request.cache = o->cache;
     request.tell = NULL;
-    if (devices > FEW_DEVICES && !gal_joint_is_uniform(&request) &&
+    if (devices > few && !gal_joint_is_uniform(&request) &&
         gal_space_room(&request.space, devices) < gal_space_room(&o->request->space, devices)) {
         GAL_TRY(create(&simple, err));
         GAL_TRY(advance_all(&simple, GAL_JOINT_STAGED, true, err));
