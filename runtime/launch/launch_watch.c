@@ -212,6 +212,21 @@ static const char *absence(const gal_launch_watched *rank)
     return rank->blocked ? NULL : "busy";
 }
 
+/* "rank 0 (stopped), rank 2 (busy)": those that have not ended; a long list is cut. */
+static void list_left(const gal_launch_watch *watch, char *text, size_t capacity)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t r = 0; r < watch->rank_count && used + 48 < capacity; r++) {
+        const gal_launch_watched *rank = &watch->rank[r];
+        if (rank->process == 0 || rank->pidfd >= 0) {
+            const char *why = absence(rank);
+            used += (size_t)snprintf(text + used, capacity - used, "%srank %u (%s)", used == 0 ? "" : ", ", r,
+                                     why == NULL ? "waits" : why);
+        }
+    }
+}
+
 /* "rank 1 (not started), rank 3 (stopped)": those that the waiter waits for; a long list is cut. */
 static void list_absent(const gal_launch_watch *watch, const gal_launch_watched *waiter, char *text, size_t capacity)
 {
@@ -261,6 +276,15 @@ static gal_code verdict(const gal_launch_watch *watch, uint32_t late, double dea
                     deadline_seconds, late, watch->rank[late].text);
 }
 
+/* The launcher has not ended for deadline_seconds after the first rank. */
+static gal_code unended(const gal_launch_watch *watch, double deadline_seconds, gal_error *err)
+{
+    char list[LIST_BYTES];
+    list_left(watch, list, sizeof list);
+    return gal_fail(err, GAL_ERR_DEVICE, "not ended %g s after rank %u: %s", deadline_seconds, watch->first_ended,
+                    list[0] == '\0' ? "mpirun, though all ranks have" : list);
+}
+
 /* The rank that has been blocked longest, or GAL_NO_RANK. */
 static uint32_t longest_blocked(const gal_launch_watch *watch)
 {
@@ -286,8 +310,7 @@ static gal_code check_deadlines(gal_launch_watch *watch, double deadline_seconds
     if (watch->first_ended != GAL_NO_RANK) {
         end_seconds = watch->ended_seconds + deadline_seconds;
         if (now_seconds >= end_seconds) {
-            return gal_fail(err, GAL_ERR_DEVICE, "rank %u has ended, and mpirun has not ended the others for %g s",
-                            watch->first_ended, deadline_seconds);
+            return unended(watch, deadline_seconds, err);
         }
         end_seconds = watch->dying ? fmin(end_seconds, watch->ended_seconds + dying_seconds) : end_seconds;
         if (now_seconds >= end_seconds) {

@@ -21,10 +21,11 @@ whole_milliseconds() { # of a profile without a fault: the moments of the faults
     whole=$took
 }
 
-# A profile that has become faster than the one that was timed may be over before its fault: then again, earlier.
+# A profile that has become faster than the one that was timed may be over before its fault, or the ranks may be about to
+# end, of which the launcher then tells: then again, earlier.
 fault() { # rank signal percent error: the moment is a share of a whole profile, from the start of the rank
     local percent=$3
-    until fault_at "$1" "$2" "$percent"; do
+    until fault_at "$1" "$2" "$percent" && ! grep -q 'not ended .* after rank' "$scratch/err"; do
         percent=$((percent / 2))
         [ $percent -gt 3 ] || break
     done

@@ -171,6 +171,14 @@ static void test_nobody_is_missing(void **state)
     end(&l);
 }
 
+/* Has ended when this returns; as mpirun the test takes its status later. */
+static void kill_rank(const launch *l, uint32_t rank)
+{
+    siginfo_t ended;
+    kill(l->rank[rank], SIGKILL);
+    assert_int_equal(waitid(P_PID, (id_t)l->rank[rank], &ended, WEXITED | WNOWAIT), 0);
+}
+
 /* Ended while it was blocked, as in the end of MPI: the others are left alone, the launcher has the deadline. */
 static void test_launcher_does_not_end(void **state)
 {
@@ -180,8 +188,37 @@ static void test_launcher_does_not_end(void **state)
     start_rank(&l, 0, JOIN);
     start_rank(&l, 1, BLOCK_ALL);
     kill(l.rank[1], SIGKILL);
-    assert_verdict(&l, deadline_seconds, "rank 1 has ended, and mpirun has not ended the others for 0.4 s");
+    assert_verdict(&l, deadline_seconds, "not ended 0.4 s after rank 1: rank 0 (busy), rank 2 (not started)");
     assert_int_equal(waitpid(l.rank[0], NULL, WNOHANG), 0);
+    end(&l);
+}
+
+/* All ended in the end of MPI but one, which a signal has stopped there: it is the one to blame. */
+static void test_stopped_at_the_end(void **state)
+{
+    (void)state;
+    launch l;
+    begin(&l);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        start_rank(&l, r, BLOCK_ALL);
+    }
+    kill(l.rank[0], SIGSTOP);
+    kill_rank(&l, 1);
+    kill_rank(&l, 2);
+    assert_verdict(&l, deadline_seconds, "not ended 0.4 s after rank 1: rank 0 (stopped)");
+    end(&l);
+}
+
+static void test_launcher_outlives_its_ranks(void **state)
+{
+    (void)state;
+    launch l;
+    begin(&l);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        start_rank(&l, r, BLOCK_ALL);
+        kill_rank(&l, r);
+    }
+    assert_verdict(&l, deadline_seconds, "not ended 0.4 s after rank 0: mpirun, though all ranks have");
     end(&l);
 }
 
@@ -275,10 +312,16 @@ static void test_nobody_to_hear_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nobody_starts),         cmocka_unit_test(test_absent_ranks_are_named),
-        cmocka_unit_test(test_members_of_a_group),    cmocka_unit_test(test_nobody_is_missing),
-        cmocka_unit_test(test_launcher_does_not_end), cmocka_unit_test(test_death_at_work),
-        cmocka_unit_test(test_first_error_is_kept),   cmocka_unit_test(test_nobody_to_hear_an_error),
+        cmocka_unit_test(test_nobody_starts),
+        cmocka_unit_test(test_absent_ranks_are_named),
+        cmocka_unit_test(test_members_of_a_group),
+        cmocka_unit_test(test_nobody_is_missing),
+        cmocka_unit_test(test_launcher_does_not_end),
+        cmocka_unit_test(test_stopped_at_the_end),
+        cmocka_unit_test(test_launcher_outlives_its_ranks),
+        cmocka_unit_test(test_death_at_work),
+        cmocka_unit_test(test_first_error_is_kept),
+        cmocka_unit_test(test_nobody_to_hear_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
