@@ -299,17 +299,25 @@ void gal_screened_prices_free(gal_screened_prices *prices)
     }
 }
 
+/* The link to those of such cells; to NULL: the list has none. */
+static gal_screened_prices **link_to(uint32_t pp_degree, uint32_t samples, gal_screened_orders which,
+                                     gal_screened_prices **list)
+{
+    gal_screened_prices **at = list;
+    while (*at != NULL && !((*at)->pp_degree == pp_degree && (*at)->samples == samples && (*at)->which == which)) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
 void gal_screened_prices_drop(uint32_t pp_degree, uint32_t samples, gal_screened_orders which,
                               gal_screened_prices **list)
 {
-    for (gal_screened_prices **at = list; *at != NULL; at = &(*at)->next) {
-        gal_screened_prices *own = *at;
-        if (own->pp_degree == pp_degree && own->samples == samples && own->which == which) {
-            *at = own->next;
-            own->next = NULL;
-            gal_screened_prices_free(own);
-            return;
-        }
+    gal_screened_prices **at = link_to(pp_degree, samples, which, list), *own = *at;
+    if (own != NULL) {
+        *at = own->next;
+        own->next = NULL;
+        gal_screened_prices_free(own);
     }
 }
 
@@ -318,11 +326,9 @@ gal_code gal_screened_prices_find(const gal_cell_spec *spec, const gal_block_typ
                                   gal_screened_prices **list, gal_screened_prices **out, gal_error *err)
 {
     const uint32_t samples = spec->global_batch_samples / spec->microbatch_count;
-    for (gal_screened_prices *at = *list; at != NULL; at = at->next) {
-        if (at->pp_degree == spec->pp_degree && at->samples == samples && at->which == which) {
-            *out = at;
-            return GAL_OK;
-        }
+    *out = *link_to(spec->pp_degree, samples, which, list);
+    if (*out != NULL) {
+        return GAL_OK;
     }
     gal_screened_prices *made = NULL;
     const gal_code code = prices_create(spec, types, which, &made, err);

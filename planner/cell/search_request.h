@@ -39,7 +39,8 @@ typedef struct gal_search_request {
     uint32_t prefetch_depth;
     uint32_t thread_count;    /* of a search of many strategies; 0: as many as there are cores. The answer does not
                                * depend on it */
-    uint32_t few_devices;     /* clusters of more begin with their simplest strategies; 0: of more than it pays for */
+    uint32_t few_devices;     /* clusters of more begin with their simplest strategies, which changes the time alone; 0:
+                               * as many as it pays for */
     uint32_t label_limit;     /* at one block */
     double gap;               /* a plan is good enough if none is faster by more than this share */
     uint32_t finalist_count;  /* cells that are wanted solved, the best ones; 0: as 1 */

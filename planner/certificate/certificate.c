@@ -324,8 +324,8 @@ static void reach(prover *v, double most)
     }
 }
 
-/* Up to enough_seconds, the cut that takes it; less than `wanted`: some cut takes that. Every cut that is found rules
- * out all that are as slow or slower. */
+/* Up to enough_seconds, and the cut that takes it. Less than `wanted`: some cut takes no more, so the least may be less
+ * still. Every cut that is found rules out all that are as slow or slower. */
 static double least_cut(prover *v, double wanted, double enough_seconds)
 {
     double least = enough_seconds, most = v->most, sum = gal_cert_cuts_least(&v->cuts, most);
@@ -402,8 +402,7 @@ static void weigh(prover *v, double weight)
     }
 }
 
-/* Under one weight of the first stage's tail; up to enough; less than `wanted`: it is not more than what is returned.
- */
+/* Under one weight of the first stage's tail; up to enough. Less than `wanted`: no bound, but one would be as low. */
 static double prove(prover *v, double weight, double wanted, double enough)
 {
     weigh(v, weight);
@@ -484,7 +483,7 @@ static gal_code raise_bound(const gal_certificate_sources *from, const gal_certi
                 .limit_bytes = (double)cell->arena_limit_bytes,
                 .tables = source == GAL_CERT_KERNELS || cell->pp_degree == 1 ? 1 : GAL_CERT_TABLES};
     v.cuts = (gal_cert_cuts){.prices = &v.t, .known = known, .context = &v};
-    if (source == GAL_CERT_KERNELS) { /* prices have it */
+    if (source == GAL_CERT_KERNELS) { /* what tables of prices say has them in it */
         v.cuts.added = rounds;
     }
     const bool in_part = source != GAL_CERT_PRICED; /* what others show in part it shows better */
