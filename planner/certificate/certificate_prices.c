@@ -58,36 +58,47 @@ typedef struct pricing {
     uint32_t stage, type;
 } pricing;
 
+static gal_code price_strategy(const pricing *p, uint32_t s, gal_error *err)
+{
+    const gal_cert_prices *v = p->v;
+    const gal_price_query query = query_of(v, p->type, p->stage, s);
+    const gal_block_price **price = price_at(v, v->place[p->stage], p->type, s);
+    gal_error reason = {0};
+    const gal_code code = v->source == GAL_CERT_FLOORS ? gal_price_block_floor(v->from->cache, &query, price, &reason)
+                                                       : gal_price_block(v->from->cache, &query, price, &reason);
+    if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
+        *price = NULL;
+        return GAL_OK;
+    }
+    return code == GAL_OK ? GAL_OK : gal_fail(err, code, "%s", reason.text);
+}
+
 /* Its strategies that are of a part of the prices. */
 static gal_code price_part(void *context, uint32_t part, gal_error *err)
 {
     const pricing *p = context;
     const gal_cert_prices *v = p->v;
-    gal_price_cache *cache = v->from->cache;
-    for (uint32_t s = 0; s < v->strategy_count; s++) {
-        gal_error reason = {0};
-        const gal_price_query query = query_of(v, p->type, p->stage, s);
-        const gal_block_price **price = price_at(v, v->place[p->stage], p->type, s);
-        const bool asks = gal_price_part_of(cache, &v->strategy[s]) == part && *price == NULL &&
-                          gal_cert_is_legal(v, p->type, &v->strategy[s], v->devices, v->samples);
-        const gal_code code = !asks                          ? GAL_OK
-                              : v->source == GAL_CERT_FLOORS ? gal_price_block_floor(cache, &query, price, &reason)
-                                                             : gal_price_block(cache, &query, price, &reason);
-        if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
-            *price = NULL;
-        } else if (code != GAL_OK) {
-            return gal_fail(err, code, "%s", reason.text);
+    gal_code code = GAL_OK;
+    for (uint32_t s = 0; s < v->strategy_count && code == GAL_OK; s++) {
+        if (v->part[s] == part && gal_cert_is_legal(v, p->type, &v->strategy[s], v->devices, v->samples)) {
+            code = price_strategy(p, s, err);
         }
     }
-    return GAL_OK;
+    return code;
 }
 
+/* Once for all stages of a place. */
 static gal_code price_type(gal_cert_prices *v, uint32_t stage, uint32_t type)
 {
     pricing p = {v, stage, type};
+    gal_cert_rows *rows = &v->rows[(size_t)v->place[stage] * v->types.type_count + type];
     v->priced_count += !v->priced[type];
     v->priced[type] = true;
-    return is_here(v, type, stage) ? gal_price_in_parts(v->from->cache, price_part, &p, v->heap.err) : GAL_OK;
+    if (rows->priced || !is_here(v, type, stage)) {
+        return GAL_OK;
+    }
+    rows->priced = true;
+    return gal_price_in_parts(v->from->cache, price_part, &p, v->heap.err);
 }
 
 static gal_code price_stage(gal_cert_prices *v, uint32_t stage)
@@ -247,84 +258,56 @@ static gal_cert_item kernel_item(const gal_cert_prices *v, const gal_cert_kind *
 /* ---- menus ---- */
 
 /* The token table on a stage of several holders is the first stage's embedding's, the last one's head's. */
-static bool pays(const gal_cert_prices *v, uint32_t type, uint32_t stage, uint32_t shared)
+static bool pays_for_table(const gal_cert_prices *v, uint32_t type, uint32_t stage)
 {
     const uint32_t head = v->types.type_of[v->blocks - 1];
     const bool head_holds = (v->types.shape[head].shared >> GAL_SHARED_TABLE & 1U) != 0;
-    const bool beside = stage == 0 ? type != v->types.type_of[0] : stage + 1 == v->stages && type != head && head_holds;
-    return shared == GAL_SHARED_TABLE && !beside;
-}
-
-static double largest(const gal_ring_turns *turns)
-{
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < turns->count; i++) {
-        most = turns->bytes[i] > most ? turns->bytes[i] : most;
-    }
-    return (double)most;
-}
-
-static double turn_bytes(const gal_cert_prices *v, const gal_block_memory *m)
-{
-    const double gathers =
-        fmax(largest(&m->gathers_forward), fmax(largest(&m->gathers_backward), largest(&m->gathers_evaluate)));
-    return v->cell->prefetch_depth * gathers + 2.0 * largest(&m->buckets) + (double)m->bytes.scratch +
-           (double)m->bytes.work + (double)m->beside;
+    return !(stage == 0 ? type != v->types.type_of[0] : stage + 1 == v->stages && type != head && head_holds);
 }
 
 /* Of rows that come from the stage before: as the block has them, or smaller and then converted; two items where they
  * go on to the host. */
-static double entry_bytes(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, const gal_block_bytes *own)
+static double entry_bytes(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, const gal_cert_row *row)
 {
     const double m = v->cell->microbatch_count;
     const double two = fmin(m, 2.0);
     const double passing = 2.0 * two * v->received_bytes[type];
-    const double kept = (fmin(m, k->in_flight + 1.0) + two - k->in_flight) * (double)own->input;
-    return own->staged_input > 0 ? passing : fmin(kept, passing);
+    const double kept = (fmin(m, k->in_flight + 1.0) + two - k->in_flight) * row->input_bytes;
+    return row->stages_input ? passing : fmin(kept, passing);
 }
 
 /* To the next stage, the carried tensor left out. */
-static double sent_seconds(const gal_cert_prices *v, const gal_cert_kind *k, const gal_block_price *price)
+static double sent_seconds(const gal_cert_prices *v, const gal_cert_kind *k, const gal_cert_row *row)
 {
     const gal_durations *durations = v->from->durations;
     const gal_price_transfer transfer =
-        gal_price_transfer_of(durations, v->devices, k->stage, v->stages, price->memory.bytes.boundary);
-    return gal_price_transfer_behind(durations, &transfer, price->link_share);
+        gal_price_transfer_of(durations, v->devices, k->stage, v->stages, row->boundary_bytes);
+    return gal_price_transfer_behind(durations, &transfer, row->link_share);
 }
 
-static gal_cert_item item_of(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, uint32_t strategy,
+static gal_cert_item item_of(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, const gal_cert_row *row,
                              gal_cert_table table, double tail_weight)
 {
-    const gal_block_price *price = *price_at(v, k->place, type, strategy);
-    const gal_block_bytes *bytes = &price->memory.bytes;
-    const uint32_t m = v->cell->microbatch_count;
+    const uint32_t m = v->cell->microbatch_count, pays = pays_for_table(v, type, k->stage);
     const bool added = table == GAL_CERT_ADDED;
     const double rounds = rounds_in(v, k, table);
     const double weight = added && k->stage == 0 ? tail_weight : 0.0;
     const bool last = k->stage + 1 == v->stages;
-    const double sync =
-        price->lag_seconds - (pays(v, type, k->stage, GAL_SHARED_TABLE) ? 0.0 : price->table_sync_seconds);
-    double seconds = rounds * (price->forward_seconds + price->backward_seconds) + weight * sync;
-    double held = (double)(bytes->state + bytes->gradient) + (double)k->in_flight * (double)bytes->saved;
-    double update = price->update_seconds + price->once_seconds; /* once: of one stage alone */
-    double leave = rounds * price->leave_seconds;
-    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
-        if (!pays(v, type, k->stage, shared)) {
-            update -= price->shared_update_seconds[shared];
-            held -= (double)price->memory.shared_bytes[shared];
-        }
-    }
+    const double held = row->held_bytes[pays] + (double)k->in_flight * row->saved_bytes;
+    const double boundary = (double)row->boundary_bytes;
+    double seconds = rounds * row->pass_seconds + weight * row->sync_seconds[pays];
+    double leave = rounds * row->leave_seconds;
     if (added) {
-        seconds += update / v->stages;
-        leave += last ? 0.0 : (1.0 + rounds) * sent_seconds(v, k, price);
+        seconds += row->update_seconds[pays] / v->stages;
+        leave += last ? 0.0 : (1.0 + rounds) * sent_seconds(v, k, row);
     }
-    const double enter = rounds * price->enter_seconds + weight * price->tail_seconds;
-    const double in = 2.0 * (double)bytes->boundary + (k->stage > 0 ? entry_bytes(v, k, type, bytes) : 0.0);
-    const double out = last ? 0.0 : 2.0 * (m < 2 ? m : 2.0) * (double)bytes->boundary;
+    const double enter = rounds * row->enter_seconds + weight * row->tail_seconds;
+    const double in = 2.0 * boundary + (k->stage > 0 ? entry_bytes(v, k, type, row) : 0.0);
+    const double out = last ? 0.0 : 2.0 * (m < 2 ? m : 2.0) * boundary;
     return (gal_cert_item){.seconds = {seconds, seconds + enter, seconds + leave, seconds + enter + leave},
                            .bytes = {held, held + in, held + out, held}, /* of one block the ports are left out */
-                           .turn_bytes = turn_bytes(v, &price->memory),
-                           .class = v->class[strategy]};
+                           .turn_bytes = row->turn_bytes,
+                           .class = row->class};
 }
 
 static int by_class_and_seconds(const void *x, const void *y)
@@ -344,12 +327,6 @@ static bool beats(const gal_cert_item *a, const gal_cert_item *b)
         no_more = a->seconds[at] <= b->seconds[at] && a->bytes[at] <= b->bytes[at];
     }
     return no_more;
-}
-
-static bool is_had(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, uint32_t strategy)
-{
-    return v->priced[type] ? *price_at(v, k->place, type, strategy) != NULL
-                           : v->kernels[(size_t)type * v->split_count + strategy].legal;
 }
 
 /* Leaves what no other beats: what beat the one before often beats the next. */
@@ -404,21 +381,39 @@ static void sum_up(const gal_cert_prices *v, gal_cert_menus *out)
     }
 }
 
+static void fill_priced(gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, gal_cert_table table,
+                        double tail_weight, bool any_class, gal_cert_menu *out)
+{
+    const gal_cert_rows *rows = gal_cert_rows_of(v, k->place, type);
+    for (uint32_t i = 0; i < rows->count; i++) {
+        if (!any_class || !rows->row[i].repeats) {
+            gal_cert_item *item = &out->item[out->count++];
+            *item = item_of(v, k, type, &rows->row[i], table, tail_weight);
+            item->class = any_class ? 0 : item->class;
+        }
+    }
+}
+
+static void fill_kernels(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, gal_cert_table table,
+                         gal_cert_menu *out)
+{
+    for (uint32_t split = 0; split < v->split_count; split++) {
+        if (v->kernels[(size_t)type * v->split_count + split].legal) {
+            out->item[out->count++] = kernel_item(v, k, type, split, table);
+        }
+    }
+}
+
 void gal_cert_menus_fill(gal_cert_prices *v, const gal_cert_kind *k, gal_cert_table table, double tail_weight,
                          bool any_class, gal_cert_menus *out)
 {
     for (uint32_t type = 0; type < v->types.type_count; type++) {
         gal_cert_menu *own = &out->of[type];
-        const uint32_t count = v->priced[type] ? v->strategy_count : v->split_count;
-        const bool *repeats = v->priced[type] ? gal_cert_repeats(v, k->place, type, any_class) : NULL;
         own->count = 0;
-        for (uint32_t s = 0; s < count && is_here(v, type, k->stage); s++) {
-            if (is_had(v, k, type, s) && (repeats == NULL || !repeats[s])) {
-                gal_cert_item *item = &own->item[own->count++];
-                *item =
-                    v->priced[type] ? item_of(v, k, type, s, table, tail_weight) : kernel_item(v, k, type, s, table);
-                item->class = any_class ? 0 : item->class;
-            }
+        if (is_here(v, type, k->stage) && v->priced[type]) {
+            fill_priced(v, k, type, table, tail_weight, any_class, own);
+        } else if (is_here(v, type, k->stage)) {
+            fill_kernels(v, k, type, table, own);
         }
         prune(own);
     }
@@ -519,14 +514,18 @@ static gal_code create_tables(gal_cert_prices *v)
     number_stages(v);
     v->strategy_count = prices ? gal_space_strategies(v->cell->space, v->devices, v->strategy) : 0;
     v->split_count = kernels ? gal_space_splits(v->cell->space, v->devices, NULL) : 0;
+    v->part = gal_heap_take(&v->heap, v->strategy_count, sizeof *v->part);
     v->class = gal_heap_take(&v->heap, v->strategy_count, sizeof *v->class);
     v->stands = gal_heap_take(&v->heap, v->strategy_count, sizeof *v->stands);
     v->received_bytes = gal_heap_take(&v->heap, types, sizeof *v->received_bytes);
     v->price = gal_heap_take(&v->heap, v->place_count * types * v->strategy_count, sizeof *v->price);
-    v->repeats = gal_heap_take(&v->heap, 2 * v->place_count * types, sizeof *v->repeats);
+    v->rows = gal_heap_take(&v->heap, v->place_count * types, sizeof *v->rows);
     v->split = gal_heap_take(&v->heap, v->split_count, sizeof *v->split);
     v->kernels = gal_heap_take(&v->heap, types * v->split_count, sizeof *v->kernels);
     gal_cert_menus_create(v);
+    for (uint32_t s = 0; s < v->strategy_count && v->heap.code == GAL_OK; s++) {
+        v->part[s] = gal_price_part_of(v->from->cache, &v->strategy[s]);
+    }
     return v->heap.code;
 }
 

@@ -77,6 +77,25 @@ typedef struct gal_cert_kept {
     size_t item_count, turn_count;
 } gal_cert_kept;
 
+/* What a strategy's items are made of, on every kind of stage of a place: no item falls as any of it rises. */
+typedef struct gal_cert_row {
+    double pass_seconds, enter_seconds, leave_seconds, tail_seconds; /* pass: forward and backward */
+    double sync_seconds[2], update_seconds[2], held_bytes[2];        /* [pays for the token table]; held: once */
+    double saved_bytes, input_bytes, turn_bytes;
+    uint64_t boundary_bytes;
+    double link_share[GAL_LINK_LEVELS_MAX];
+    uint32_t class;
+    bool stages_input; /* what was received goes on to the host */
+    bool repeats;      /* the price of one before it, of another class */
+} gal_cert_row;
+
+/* Of a type on stages of a place. */
+typedef struct gal_cert_rows {
+    bool priced, known; /* its strategies have prices; rows are made of them */
+    uint32_t count;
+    gal_cert_row *row;
+} gal_cert_rows;
+
 /* A split of a block by itself, with its share of the states where they may be sharded. */
 typedef struct gal_cert_kernels {
     bool legal;
@@ -111,6 +130,7 @@ typedef struct gal_cert_prices {
     gal_round_counts rounds;
     uint32_t strategy_count, class_count, place_count, kind_count;
     gal_strategy *strategy;    /* by prices */
+    uint32_t *part;            /* [strategy] of the prices */
     uint32_t *class, *stands;  /* [strategy]; [class] its first strategy */
     double *received_bytes;    /* [type] at the entry of a stage: the least that rows of any class take */
     uint32_t *place, *kind_of; /* [stage] */
@@ -121,7 +141,7 @@ typedef struct gal_cert_prices {
     gal_cert_kept *kept;           /* [kind][table][any class] */
     uint32_t priced_count;         /* of types */
     const gal_block_price **price; /* [place][type][strategy]; NULL: not to be had */
-    const bool **repeats;          /* [any class][place][type]: gal_cert_repeats */
+    gal_cert_rows *rows;           /* [place][type]: gal_cert_rows_of */
     gal_cert_source source;
     bool *priced; /* [type]; by its kernels else */
     uint32_t split_count;
@@ -147,9 +167,9 @@ bool gal_cert_is_legal(const gal_cert_prices *prices, uint32_t type, const gal_s
 /* Fills kernels. GAL_ERR_SYSTEM without memory. */
 gal_code gal_cert_price_kernels(gal_cert_prices *prices);
 
-/* [strategy]: of a type that is priced, whether one before it has the same item: one price, and any_class or one class.
- * NULL: heap.code says why. */
-const bool *gal_cert_repeats(gal_cert_prices *prices, uint32_t place, uint32_t type, bool any_class);
+/* Of a type that is priced, in the order of strategies: of those of one price and class the first. Without memory it
+ * has none: heap.code. */
+const gal_cert_rows *gal_cert_rows_of(gal_cert_prices *prices, uint32_t place, uint32_t type);
 
 /* fmin, inlined; a where b is no number. */
 static inline double gal_cert_lesser(double a, double b)
