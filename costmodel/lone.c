@@ -133,21 +133,35 @@ static uint32_t read_largest_dim(const gal_program *program)
     return largest;
 }
 
+/* How many dimensions of an instruction are kept: of collectives bytes say all. */
+static uint32_t kept_dims(const gal_instruction *in)
+{
+    return gal_op_is_collective[in->op] ? 0 : gal_op_dim_count[in->op];
+}
+
+static size_t count_dims(const gal_program *program)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < program->instruction_count; i++) {
+        count += kept_dims(&program->instruction[i]);
+    }
+    return count;
+}
+
 /* Sizes of all instructions and the sets of axes they are of. */
 static void read_sizes(const gal_program *program, const gal_strategy *strategy, gal_lone *out)
 {
     const gal_mesh mesh = gal_mesh_of(&program->atoms, strategy);
+    uint32_t dims = 0;
     for (uint32_t i = 0; i < program->instruction_count; i++) {
         const gal_instruction *in = &program->instruction[i];
         const bool grouped = gal_op_is_collective[in->op] && (in->group & GAL_GROUP_RELATION) == 0;
         const uint32_t axes = grouped ? gal_axis_set_of(&mesh, in->group) : 0;
         out->size[i] = (gal_lone_size){
-            .bytes = in->bytes, .axes = (uint8_t)axes, .scaled_dim = scaled_dim(program, in), .dims = in->shape};
+            .bytes = in->bytes, .axes = (uint8_t)axes, .scaled_dim = scaled_dim(program, in), .dims = dims};
         out->axis_sets |= (uint32_t)grouped << axes;
-    }
-    for (uint32_t i = 0; i < program->shape_count; i++) {
-        GAL_ASSERT(gal_op_dim_count[program->shape[i].op] <= GAL_LONE_DIMS);
-        memcpy(out->dims[i], program->shape[i].dims, sizeof out->dims[i]);
+        memcpy(&out->dims[dims], program->shape[in->shape].dims, kept_dims(in) * sizeof *out->dims);
+        dims += kept_dims(in);
     }
 }
 
@@ -175,7 +189,7 @@ gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, con
     const size_t count = program->instruction_count;
     gal_lone_size *size =
         malloc(sizeof *out->kernels + count * (sizeof *size + sizeof *out->kernels->cost + sizeof *out->collective) +
-               program->shape_count * sizeof *out->dims + program->buffer_count * sizeof *out->buffer);
+               count_dims(program) * sizeof *out->dims + program->buffer_count * sizeof *out->buffer);
     if (size == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: price");
     }
@@ -194,7 +208,7 @@ gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, con
     memset(out->kernels->cost, 0, count * sizeof *out->kernels->cost);
     out->buffer = (gal_lone_buffer *)(out->kernels->cost + count);
     out->collective = (uint32_t *)(out->buffer + program->buffer_count);
-    out->dims = (uint32_t(*)[GAL_LONE_DIMS])(out->collective + count);
+    out->dims = out->collective + count;
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         out->shared_units[shared] = gal_units_of_shared(program, (gal_shared)shared);
     }
@@ -330,7 +344,7 @@ static double kernel_seconds(const gal_lone *lone, const gal_durations *duration
 {
     const gal_instruction *in = &lone->like->instruction[instruction];
     gal_shape shape = {.op = in->op, .dtype = lone->like->shape[in->shape].dtype};
-    memcpy(shape.dims, lone->dims[lone->size[instruction].dims], sizeof lone->dims[0]);
+    memcpy(shape.dims, &lone->dims[lone->size[instruction].dims], kept_dims(in) * sizeof *lone->dims);
     if (samples != lone->lowered_samples) {
         const uint8_t dim = lone->size[instruction].scaled_dim;
         if (dim != GAL_LONE_NOT_SCALED) {
@@ -357,15 +371,24 @@ static double own_seconds(const gal_lone *lone, gal_fragment_kind kind)
     return seconds;
 }
 
-/* Kernels that do not grow with the samples are the same for all. Of one shape and growth those that follow each other
- * in a list, some operators apart, are looked up once. */
+/* Two kernels of one operator whose seconds are the same for any samples. */
+static bool is_same(const gal_lone *lone, uint32_t a, uint32_t b)
+{
+    const gal_instruction *x = &lone->like->instruction[a], *y = &lone->like->instruction[b];
+    return lone->size[a].scaled_dim == lone->size[b].scaled_dim &&
+           lone->like->shape[x->shape].dtype == lone->like->shape[y->shape].dtype &&
+           memcmp(&lone->dims[lone->size[a].dims], &lone->dims[lone->size[b].dims],
+                  kept_dims(x) * sizeof *lone->dims) == 0;
+}
+
+/* Kernels that do not grow with the samples are the same for all. What is the same as the last of its operator is not
+ * looked up. */
 static void fill_kernels(const gal_lone *lone, const gal_durations *durations, uint32_t samples)
 {
-    enum { SEEN = 16 };
-    uint32_t seen[SEEN]; /* [shape % SEEN]: the last instruction of it */
-    double alone[SEEN];
+    uint32_t last[GAL_OP_COUNT]; /* [operator] instruction */
+    double alone[GAL_OP_COUNT];
     gal_lone_kernels *kernels = lone->kernels;
-    memset(seen, 0xFF, sizeof seen);
+    memset(last, 0xFF, sizeof last);
     for (uint32_t f = 0; f < OWN_FRAGMENTS; f++) {
         const gal_fragment *fragment = &lone->like->fragment[own_fragments[f]];
         for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
@@ -374,11 +397,10 @@ static void fill_kernels(const gal_lone *lone, const gal_durations *durations, u
             if (gal_op_is_collective[in->op] || (kernels->samples != 0 && size->scaled_dim == GAL_LONE_NOT_SCALED)) {
                 continue;
             }
-            const uint32_t at = size->dims % SEEN;
-            const bool same = seen[at] != UINT32_MAX && lone->size[seen[at]].dims == size->dims &&
-                              lone->size[seen[at]].scaled_dim == size->scaled_dim;
+            const uint32_t at = in->op;
+            const bool same = last[at] != UINT32_MAX && is_same(lone, last[at], i);
             alone[at] = same ? alone[at] : kernel_seconds(lone, durations, i, samples);
-            seen[at] = i;
+            last[at] = i;
             kernels->cost[i] =
                 gal_kernel_cost(durations, (gal_op)in->op,
                                 gal_kernel_in_company(durations, lone->like, own_fragments[f], in, alone[at]));

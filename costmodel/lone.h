@@ -12,14 +12,14 @@
 #include "costmodel/chain.h"
 #include "costmodel/known_kernels.h"
 
-enum { GAL_LONE_DIMS = 11 /* no operator of such a block has more */, GAL_LONE_NOT_SCALED = 255 };
+enum { GAL_LONE_NOT_SCALED = 255 };
 
 /* Sizes of an instruction. */
 typedef struct gal_lone_size {
     uint64_t bytes;
     uint8_t axes;       /* of a collective: the set of its group */
     uint8_t scaled_dim; /* the dimension that counts rows or samples, GAL_LONE_NOT_SCALED: none */
-    uint32_t dims;      /* into gal_lone.dims */
+    uint32_t dims;      /* of a kernel: where its shape's begin in gal_lone.dims */
 } gal_lone_size;
 
 /* What says where a buffer that grows with the samples lies. */
@@ -50,7 +50,7 @@ typedef struct gal_lone {
     gal_block_memory memory;
     gal_lone_buffer *buffer; /* [buffer] */
     gal_lone_size *size;     /* [instruction]; owns the memory of dims, kernels and buffer */
-    uint32_t (*dims)[GAL_LONE_DIMS];
+    uint32_t *dims;          /* of each shape as many as its operator has; none of collectives */
     uint32_t collective_count;
     uint32_t *collective; /* the instructions that are collectives of this stage */
     gal_lone_kernels *kernels;
