@@ -73,6 +73,15 @@ static choice less(choice a, choice b)
     return b.cost < a.cost || (b.cost == a.cost && b.bytes < a.bytes) ? b : a;
 }
 
+/* Between the classes, in front of the block. Once all is spent one that nobody has asked for counts as nothing. */
+static double conversion(prover *v, uint32_t block, uint32_t from, uint32_t to)
+{
+    const uint32_t pair = v->t.types.pair_of[block];
+    return is_spent(v) && !gal_cert_conversion_is_known(&v->t, pair, from, to)
+               ? 0.0
+               : gal_cert_conversion(&v->t, pair, from, to);
+}
+
 /* From the class into the block and on to the end. */
 static choice cheapest_on(prover *v, uint32_t block, uint32_t class, const choice *rest, double rate)
 {
@@ -80,7 +89,7 @@ static choice cheapest_on(prover *v, uint32_t block, uint32_t class, const choic
     for (uint32_t i = 0; i < v->classes; i++) { /* the easiest first: it spares the others */
         const uint32_t to = (v->easiest + i) % v->classes;
         if (to != class && rest[to].cost < least.cost) {
-            const double seconds = rate > 0.0 ? gal_cert_conversion(&v->t, v->t.types.pair_of[block], class, to) : 0.0;
+            const double seconds = rate > 0.0 ? conversion(v, block, class, to) : 0.0;
             least = less(least, gal_cert_joined(&(choice){rate * seconds, seconds, 0.0}, &rest[to]));
         }
     }
@@ -158,7 +167,7 @@ static void arrive(prover *v, const chain *c, uint32_t block, uint32_t class, do
     v->arrival.label[0] = (gal_cert_label){0.0, 0.0};
     for (uint32_t from = 0; from < v->classes && block > c->begin && rest < HUGE_VAL; from++) {
         if (gal_cert_list_least(&before[from], price) <= most - rest) { /* else not even for nothing */
-            const choice more = {0.0, gal_cert_conversion(&v->t, v->t.types.pair_of[block], from, class), 0.0};
+            const choice more = {0.0, conversion(v, block, from, class), 0.0};
             merge(v, &v->arrival, &before[from], &more, price, most - rest);
         }
     }

@@ -223,14 +223,24 @@ static double rounds_in(const gal_cert_prices *v, const gal_cert_kind *kind, gal
                                    : gal_rounds_of_stage(&v->rounds, kind->stage);
 }
 
+static double *conversion_at(const gal_cert_prices *v, uint32_t pair, uint32_t from, uint32_t to)
+{
+    const size_t place = (size_t)v->menus.kind->place * v->types.pair_count + pair;
+    return &v->conversion[(place * v->class_count + from) * v->class_count + to];
+}
+
+bool gal_cert_conversion_is_known(const gal_cert_prices *v, uint32_t pair, uint32_t from, uint32_t to)
+{
+    return from == to || !isnan(*conversion_at(v, pair, from, to));
+}
+
 double gal_cert_conversion(gal_cert_prices *v, uint32_t pair, uint32_t from, uint32_t to)
 {
     if (from == to) {
         return 0.0;
     }
     const gal_cert_kind *k = v->menus.kind;
-    const size_t place = (size_t)k->place * v->types.pair_count + pair;
-    double *known = &v->conversion[(place * v->class_count + from) * v->class_count + to];
+    double *known = conversion_at(v, pair, from, to);
     if (isnan(*known)) {
         *known = price_conversion(v, k, pair, from, to);
         v->asked_count++;

@@ -230,5 +230,7 @@ double gal_cert_menus_limit(const gal_cert_prices *prices, uint32_t class_count,
 /* Seconds of the conversion of a pair's rows between two classes on the menus' kind of stage; infinity: not allowed. A
  * price that cannot be had is left in the heap's code. */
 double gal_cert_conversion(gal_cert_prices *prices, uint32_t pair, uint32_t from, uint32_t to);
+/* It was asked for before: of this place, whatever the kind. */
+bool gal_cert_conversion_is_known(const gal_cert_prices *prices, uint32_t pair, uint32_t from, uint32_t to);
 
 #endif
