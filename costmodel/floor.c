@@ -1,5 +1,6 @@
 #include "costmodel/floor.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "costmodel/structure.h"
@@ -19,6 +20,7 @@ typedef struct split_block {
 } split_block;
 
 struct gal_floors {
+    pthread_mutex_t mutex; /* over all below */
     const gal_durations *durations;
     gal_structures *structures; /* that the blocks refer to */
     split_block *block;
@@ -43,6 +45,7 @@ gal_code gal_floors_create(const gal_model *model, const gal_durations *duration
         free(floors);
         return code;
     }
+    pthread_mutex_init(&floors->mutex, NULL);
     *out = floors;
     return GAL_OK;
 }
@@ -62,6 +65,7 @@ void gal_floors_free(gal_floors *floors)
         }
         free(floors->block);
         gal_structures_free(floors->structures);
+        pthread_mutex_destroy(&floors->mutex);
         free(floors);
     }
 }
@@ -210,8 +214,8 @@ static gal_code keep(split_block *block, uint32_t samples, const gal_block_floor
     return GAL_OK;
 }
 
-gal_code gal_floors_of(gal_floors *floors, uint32_t type, gal_split_kind split, uint32_t samples, gal_block_floor *out,
-                       gal_error *err)
+static gal_code floor_of(gal_floors *floors, uint32_t type, gal_split_kind split, uint32_t samples,
+                         gal_block_floor *out, gal_error *err)
 {
     split_block *block = NULL;
     gal_code code = find_split(floors, type, &split, samples, &block, err);
@@ -226,4 +230,13 @@ gal_code gal_floors_of(gal_floors *floors, uint32_t type, gal_split_kind split, 
     }
     code = find_floor(floors, block, samples, out, err);
     return code == GAL_OK ? keep(block, samples, out, err) : code;
+}
+
+gal_code gal_floors_of(gal_floors *floors, uint32_t type, gal_split_kind split, uint32_t samples, gal_block_floor *out,
+                       gal_error *err)
+{
+    pthread_mutex_lock(&floors->mutex);
+    const gal_code code = floor_of(floors, type, split, samples, out, err);
+    pthread_mutex_unlock(&floors->mutex);
+    return code;
 }

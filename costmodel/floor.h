@@ -37,7 +37,7 @@ typedef struct gal_block_floor {
     uint64_t work_bytes;  /* while it runs */
 } gal_block_floor;
 
-typedef struct gal_floors gal_floors;
+typedef struct gal_floors gal_floors; /* any thread may ask */
 
 /* model and durations are referred to, not copied. GAL_ERR_SYSTEM without memory. */
 gal_code gal_floors_create(const gal_model *model, const gal_durations *durations, gal_floors **out, gal_error *err);

@@ -289,9 +289,9 @@ static gal_code read_gain(gal_price_cache *cache, const gal_price_query *query, 
 {
     const gal_block_price *beside = NULL, *embedding = NULL;
     const bool bridge = is_bridge(cache, query->type);
-    gal_code code = gal_price_block(cache, &of->beside, &beside, err);
+    gal_code code = gal_price_block_here(cache, &of->beside, &beside, err);
     if (code == GAL_OK && shares_table(cache, query->type)) {
-        code = gal_price_block(cache, &of->first, &embedding, err);
+        code = gal_price_block_here(cache, &of->first, &embedding, err);
     }
     if (code != GAL_OK) {
         return code;
@@ -471,7 +471,7 @@ static gal_code take_no_less(gal_price_cache *cache, const gal_price_query *quer
     }
     in_memory.offload_storage_activations_percent = in_memory.offload_storage_parameters_percent = 0;
     alike.strategy = &in_memory;
-    const gal_code code = gal_price_block(cache, &alike, &than, err);
+    const gal_code code = gal_price_block_here(cache, &alike, &than, err);
     if (code != GAL_OK) {
         return code;
     }
@@ -559,9 +559,9 @@ static gal_price_query kept_query(const gal_price_cache *cache, const gal_price_
     return query;
 }
 
-gal_code gal_price_block(gal_price_cache *of, const gal_price_query *asked, const gal_block_price **out, gal_error *err)
+gal_code gal_price_block_here(gal_price_cache *cache, const gal_price_query *asked, const gal_block_price **out,
+                              gal_error *err)
 {
-    gal_price_cache *cache = gal_price_home(of, asked->strategy);
     gal_price_key key;
     gal_strategy strategy;
     const gal_price_query query = kept_query(cache, asked, &strategy);
@@ -608,11 +608,10 @@ static gal_code floor_anew(const gal_price_cache *cache, const gal_price_query *
 
 /* With a charge for bytes in the host's memory, with what is on storage, or of a block that would be lowered anew, the
  * price itself. */
-gal_code gal_price_block_floor(gal_price_cache *of, const gal_price_query *asked, const gal_block_price **out,
-                               gal_error *err)
+gal_code gal_price_floor_here(gal_price_cache *cache, const gal_price_query *asked, const gal_block_price **out,
+                              gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_price_cache *cache = gal_price_home(of, asked->strategy);
     gal_strategy strategy;
     gal_price_key key;
     parts parts_of;
@@ -620,11 +619,11 @@ gal_code gal_price_block_floor(gal_price_cache *of, const gal_price_query *asked
     const gal_kept_axes *axes = NULL;
     if (cache->of != NULL || strategy.offload_storage_activations_percent > 0 ||
         strategy.offload_storage_parameters_percent > 0) {
-        return gal_price_block(of, asked, out, err);
+        return gal_price_block_here(cache, asked, out, err);
     }
     GAL_TRY(find_parts(cache, &query, &parts_of, err));
     if (!gal_lone_stands_for(&parts_of.own->lone, query.microbatch_samples)) {
-        return gal_price_block(of, asked, out, err);
+        return gal_price_block_here(cache, asked, out, err);
     }
     GAL_TRY(find_axes(cache, &query, &axes, err));
     key_of_like(cache, GAL_PRICE_FLOOR, &query, &parts_of, axes, &key);

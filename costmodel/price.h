@@ -92,10 +92,14 @@ void gal_price_cache_free(gal_price_cache *cache);
  * one part are priced at the same time as those of another, on as many threads. The prices are the same. */
 gal_code gal_price_cache_create_parts(const gal_model *model, const gal_durations *durations, uint32_t part_count,
                                       gal_price_cache **out, gal_error *err);
-/* task(context, part) for all parts, of a cache without parts for 0 alone, on its threads; each may ask for prices and
- * floors of blocks whose strategy is of its part. The error is that of the first part that has one. */
-typedef gal_code gal_price_task(void *context, uint32_t part, gal_error *err);
+/* task(context, part) for all parts, of a cache without parts for 0 alone, on its threads; each is to ask for prices
+ * and floors of blocks whose strategy is of its part, as threads that ask for another's wait. The error is that of the
+ * first task that has one. Within a task of gal_price_at_once the caller's thread does them all. */
+typedef gal_code gal_price_task(void *context, uint32_t index, gal_error *err);
 gal_code gal_price_in_parts(gal_price_cache *cache, gal_price_task *task, void *context, gal_error *err);
+/* task(context, i) for every i below count, on the same threads; each may ask for any prices, and of several each is to
+ * ask for few. Not within a task. */
+gal_code gal_price_at_once(gal_price_cache *cache, uint32_t count, gal_price_task *task, void *context, gal_error *err);
 uint32_t gal_price_part_of(const gal_price_cache *cache, const gal_strategy *strategy);
 
 typedef struct gal_price_query {

@@ -2,6 +2,8 @@
 #ifndef GAL_COSTMODEL_PRICE_CACHE_H
 #define GAL_COSTMODEL_PRICE_CACHE_H
 
+#include <pthread.h>
+
 #include "costmodel/chain_queues.h"
 #include "costmodel/crossing.h"
 #include "costmodel/price.h"
@@ -70,11 +72,24 @@ struct gal_price_cache {
     uint32_t part_count; /* 0: blocks are kept here; else by these, which have no parts (costmodel/price_parts.c) */
     struct gal_price_cache **part;
     gal_workers *workers;
+    bool at_once;           /* tasks run that ask for prices of any part, ... */
+    _Atomic uint32_t turn;  /* ... of all parts each in another order */
+    pthread_mutex_t *mutex; /* over all that is kept here; NULL: of a cache that one thread asks */
 };
 
-/* Where the blocks of a strategy are kept, in any order of its axes. */
-gal_price_cache *gal_price_home(gal_price_cache *cache, const gal_strategy *strategy);
 void gal_price_parts_free(gal_price_cache *cache); /* of a cache that has none too */
+/* What is kept under a key where the blocks of a strategy are, in any order of its axes; or NULL. */
+void *gal_price_find_at_home(gal_price_cache *cache, const gal_strategy *strategy, const gal_price_key *key);
+
+/* gal_price_block and gal_price_block_floor of what is kept by this very cache, whose mutex the caller holds; for
+ * gal_price_pair and gal_price_carried likewise (price.c, price_pair.c). */
+gal_code gal_price_block_here(gal_price_cache *cache, const gal_price_query *asked, const gal_block_price **out,
+                              gal_error *err);
+gal_code gal_price_floor_here(gal_price_cache *cache, const gal_price_query *asked, const gal_block_price **out,
+                              gal_error *err);
+gal_code gal_price_conversion_here(gal_price_cache *cache, gal_price_kind kind, const gal_price_query *from,
+                                   uint32_t to_type, const gal_strategy *to_strategy, const gal_pair_price **out,
+                                   gal_error *err);
 
 /* A query's key, of what results of the kind depend on; words 3, 4 and 6 are zero, and without chunks the upper half of
  * 5, for more of it. Where a stage lies counts only if it does not lie as all others do. */

@@ -150,7 +150,7 @@ static gal_code find_end(gal_price_cache *cache, const gal_price_query *query, g
         gal_price_key_of(cache, GAL_PRICE_AXES, query, &axes);
         gal_code code = gal_price_block(cache, query, &end.price, err);
         code = code == GAL_OK ? find_lone(cache, query, &end.lone, err) : code;
-        end.axes = gal_price_find(gal_price_home(cache, query->strategy), &axes);
+        end.axes = gal_price_find_at_home(cache, query->strategy, &axes);
         code = code == GAL_OK ? gal_price_keep(cache, &key, &end, sizeof end, &found, err) : code;
         if (code != GAL_OK) {
             return code;
@@ -338,9 +338,9 @@ static gal_code price_change(gal_price_cache *cache, const gal_price_query *from
                              gal_pair_price *out, gal_error *err);
 
 /* The conversion between the plainest strategies of two layouts, of the rows or of the carried tensor. */
-static gal_code find_conversion(gal_price_cache *cache, gal_price_kind kind, const gal_price_query *query,
-                                uint32_t to_type, const gal_strategy *to_strategy, const gal_pair_price **out,
-                                gal_error *err)
+gal_code gal_price_conversion_here(gal_price_cache *cache, gal_price_kind kind, const gal_price_query *query,
+                                   uint32_t to_type, const gal_strategy *to_strategy, const gal_pair_price **out,
+                                   gal_error *err)
 {
     const bool pair = kind == GAL_PRICE_PAIR; /* the carried tensor is of whole microbatches */
     const gal_strategy from_plain = plain(query->strategy, pair ? cache->shape[query->type].kind : GAL_BLOCK_EMBEDDING);
@@ -383,26 +383,10 @@ static gal_code price_change(gal_price_cache *cache, const gal_price_query *from
     query.strategy = &whole_from;
     gal_code code = price_pair(cache, from, to, out, err);
     if (code == GAL_OK && sub_batches) {
-        code = find_conversion(cache, GAL_PRICE_PAIR, &query, to->type, &whole_to, &whole, err);
+        code = gal_price_conversion_here(cache, GAL_PRICE_PAIR, &query, to->type, &whole_to, &whole, err);
     }
     if (code == GAL_OK && sub_batches) {
         take_longer(out, whole);
     }
     return code;
-}
-
-gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, uint32_t to_type,
-                        const gal_strategy *to_strategy, const gal_pair_price **out, gal_error *err)
-{
-    return find_conversion(cache->of != NULL ? cache->of : cache, GAL_PRICE_PAIR, query, to_type, to_strategy, out,
-                           err);
-}
-
-gal_code gal_price_carried(gal_price_cache *cache, const gal_price_query *query, const gal_strategy *from_strategy,
-                           const gal_pair_price **out, gal_error *err)
-{
-    gal_price_query from = *query;
-    from.strategy = from_strategy;
-    return find_conversion(cache->of != NULL ? cache->of : cache, GAL_PRICE_CARRIED, &from, query->type,
-                           query->strategy, out, err);
 }

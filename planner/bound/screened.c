@@ -137,6 +137,14 @@ cleanup:
     return code;
 }
 
+gal_code gal_screened_price(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
+                            gal_screened_prices **prices, gal_error *err)
+{
+    gal_screened_prices *own = NULL;
+    const gal_code code = gal_screened_prices_find(spec, types, which, prices, &own, err);
+    return code == GAL_OK ? gal_screened_price_types(spec, types, own, err) : code;
+}
+
 gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
                              gal_screened_prices **prices, gal_screened *out, gal_error *err)
 {

@@ -59,6 +59,10 @@ typedef struct gal_screened {
 gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_types *types, gal_screens *screens,
                                  double enough_seconds, gal_screened_prices **prices, double *bound, gal_error *err);
 
+/* The prices that gal_screened_create asks for: it then changes nothing of the list, so that cells which are priced may
+ * be bounded at the same time. Arguments and errors are its own. */
+gal_code gal_screened_price(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
+                            gal_screened_prices **prices, gal_error *err);
 /* types is referred to, and what spec refers to. prices: of cells that differ in their numbers alone, at first NULL;
  * what is new is added, and referred to. GAL_ERR_SYSTEM without memory; else as gal_price_block. */
 gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,

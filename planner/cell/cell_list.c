@@ -76,12 +76,17 @@ gal_cell_spec gal_search_cell_spec(const gal_search_request *request, const gal_
                            .storage_limit_bytes = request->storage_bytes};
 }
 
-static uint32_t thread_count_of(const gal_search_request *request)
+bool gal_search_is_wide(const gal_search_request *request)
 {
     const uint32_t devices = gal_durations_cluster(request->durations)->device_count;
+    return gal_space_room(&request->space, devices) >= MANY_STRATEGIES;
+}
+
+static uint32_t thread_count_of(const gal_search_request *request)
+{
     const uint32_t wanted = request->thread_count > 0 ? request->thread_count : gal_workers_cores();
     const uint32_t most = wanted < GAL_SEARCH_THREADS_MAX ? wanted : GAL_SEARCH_THREADS_MAX;
-    return gal_space_room(&request->space, devices) < MANY_STRATEGIES ? 1 : most;
+    return gal_search_is_wide(request) ? most : 1;
 }
 
 gal_code gal_search_cache_create(const gal_search_request *request, gal_price_cache **out, gal_error *err)

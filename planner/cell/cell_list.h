@@ -13,6 +13,9 @@ gal_code gal_search_cells(const gal_search_request *request, gal_cell_numbers **
 gal_cell_spec gal_search_cell_spec(const gal_search_request *request, const gal_cell_numbers *numbers,
                                    gal_price_cache *cache);
 
+/* Whether its strategies are so many that several threads are worth their beginning. */
+bool gal_search_is_wide(const gal_search_request *request);
+
 /* Prices for searches of the request, by its threads where its strategies are many. GAL_ERR_SYSTEM without memory. */
 gal_code gal_search_cache_create(const gal_search_request *request, gal_price_cache **out, gal_error *err);
 

@@ -8,7 +8,7 @@
 
 /* On a cell, beyond its cheap bounds: about 20 ms. */
 static const uint64_t work_limit = 10000000;
-enum { PASSES = 10 };
+enum { PASSES = 10, AT_ONCE = 4 /* proofs, where strategies are many */ };
 static const double rounding = 1e-9;
 
 typedef struct batch {
@@ -26,11 +26,21 @@ static void list_cells(const batch *b, gal_certificate *out)
     }
 }
 
+/* A cell that is proved, at the same time as others: what one shows does not spare the others. */
+typedef struct proof {
+    const batch *b;
+    gal_certify_cell *c;
+    double good, bound;
+    gal_certificate_proof own;
+} proof;
+
 /* What can be proved again of a cell, up to the bound; what is good is not raised by means that take longer than the
  * search. */
-static gal_code prove_cell(const batch *b, gal_certify_cell *c, double good, double *bound, gal_error *err)
+static gal_code prove_cell(void *context, uint32_t index, gal_error *err)
 {
-    const gal_cell_spec spec = gal_search_cell_spec(b->request, &c->numbers, b->from->cache);
+    proof *p = (proof *)context + index;
+    const gal_certificate_sources *from = p->b->from;
+    const gal_cell_spec spec = gal_search_cell_spec(p->b->request, &p->c->numbers, from->cache);
     const gal_certificate_cell cell = {.model = spec.model,
                                        .space = spec.space,
                                        .schedule = spec.schedule,
@@ -41,10 +51,16 @@ static gal_code prove_cell(const batch *b, gal_certify_cell *c, double good, dou
                                        .pp_degree = spec.pp_degree,
                                        .work_limit = work_limit,
                                        .arena_limit_bytes = spec.arena_limit_bytes};
-    gal_certificate_proof own = {0};
-    const gal_code code = gal_certificate_bound(b->from, &cell, *bound, fmin(good, *bound), &own, err);
-    c->plain_seconds = own.plain ? *bound : 0.0;
-    *bound = fmin(*bound, own.seconds);
+    return gal_certificate_bound(from, &cell, p->bound, fmin(p->good, p->bound), &p->own, err);
+}
+
+static gal_code prove_cells(proof *all, uint32_t count, double *bound, gal_error *err)
+{
+    const gal_code code = gal_price_at_once(all[0].b->from->cache, count, prove_cell, all, err);
+    for (uint32_t i = 0; code == GAL_OK && i < count; i++) {
+        all[i].c->plain_seconds = all[i].own.plain ? all[i].bound : 0.0;
+        *bound = fmin(*bound, all[i].own.seconds);
+    }
     return code;
 }
 
@@ -62,14 +78,27 @@ static int least_first(const void *x, const void *y)
     return a->numbers.pp_degree < b->numbers.pp_degree ? -1 : a->numbers.pp_degree > b->numbers.pp_degree;
 }
 
+static bool is_proved(const gal_certify_cell *c, double bound)
+{
+    return bound == c->plain_seconds || bound < c->plain_seconds * (1.0 - rounding);
+}
+
+/* The first cell alone. */
 static gal_code prove_batch(const batch *b, double good, double *bound, gal_error *err)
 {
     gal_code code = GAL_OK;
-    for (uint32_t i = 0; code == GAL_OK && *bound > 0.0 && i < b->count; i++) {
-        gal_certify_cell *c = &b->cell[i];
-        if (*bound != c->plain_seconds && *bound >= c->plain_seconds * (1.0 - rounding)) {
-            code = prove_cell(b, c, good, bound, err);
+    proof all[AT_ONCE];
+    const uint32_t most = gal_search_is_wide(b->request) ? AT_ONCE : 1;
+    uint32_t next = 0;
+    while (code == GAL_OK && *bound > 0.0 && next < b->count) {
+        const uint32_t wanted = next == 0 ? 1 : most;
+        uint32_t count = 0;
+        for (; next < b->count && count < wanted; next++) {
+            if (!is_proved(&b->cell[next], *bound)) {
+                all[count++] = (proof){.b = b, .c = &b->cell[next], .good = good, .bound = *bound};
+            }
         }
+        code = count > 0 ? prove_cells(all, count, bound, err) : GAL_OK;
     }
     return code;
 }

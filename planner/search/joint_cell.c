@@ -24,6 +24,17 @@ static gal_code no_memory(gal_error *err)
     return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
 }
 
+/* A cell's step. While others are taken at the same time it changes the cell and this alone; settle() does the rest. */
+typedef struct step {
+    gal_joint *o;
+    gal_joint_cell *c;
+    gal_cell_answer *answer; /* of chains; its arrays */
+    bool done;               /* once its prices are there */
+    bool hopeless;           /* not worth another look */
+    bool found;              /* a path of the cell's own */
+    uint64_t shared_work;    /* of chains, that other cells have less of */
+} step;
+
 static void tell_work(void *context, uint64_t work, uint64_t work_limit)
 {
     gal_joint *o = context;
@@ -148,9 +159,10 @@ static double known_seconds(const gal_joint *o, const gal_joint_cell *c)
 }
 
 /* The candidate's own path, from the answer's arrays. */
-static gal_code keep_path(gal_joint *o, gal_joint_cell *c, const gal_staged *staged, gal_error *err)
+static gal_code keep_path(step *s, const gal_staged *staged, gal_error *err)
 {
-    const size_t blocks = o->types.block_count;
+    gal_joint_cell *c = s->c;
+    const size_t blocks = s->o->types.block_count;
     c->stage = malloc(2 * blocks * sizeof *c->stage);
     c->weights = malloc(2 * (size_t)c->numbers.pp_degree * sizeof *c->weights);
     if (c->stage == NULL || c->weights == NULL) {
@@ -161,55 +173,42 @@ static gal_code keep_path(gal_joint *o, gal_joint_cell *c, const gal_staged *sta
     memcpy(c->strategy, staged->strategy, blocks * sizeof *c->strategy);
     memcpy(c->weights, staged->weights, 2 * (size_t)c->numbers.pp_degree * sizeof *c->weights);
     c->path_seconds = staged->seconds;
-    return c->path_seconds < known_seconds(o, c) ? note_path(o, c, c->stage, c->strategy, c->path_seconds, err)
-                                                 : GAL_OK;
+    s->found = true;
+    return GAL_OK;
 }
 
-/* By what first orders of axes show, without conversions; from there on all orders are listed. *hopeless: the cell is
- * not worth another look. */
-static gal_code list_all_orders(gal_joint *o, gal_joint_cell *c, const gal_cell_spec *spec, bool *hopeless,
-                                gal_error *err)
+/* By what first orders of axes show, without conversions: whether all orders are worth their prices. */
+static gal_code solve_alike(step *s, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const double gap = gap_of(o, GAL_JOINT_STAGED);
-    const double enough = c->numbers.global_batch_samples * gal_joint_hopeless_per_sample(o, GAL_JOINT_STAGED);
+    gal_joint_cell *c = s->c;
+    const double gap = gap_of(s->o, GAL_JOINT_STAGED);
+    const double enough = c->numbers.global_batch_samples * gal_joint_hopeless_per_sample(s->o, GAL_JOINT_STAGED);
     gal_staged staged = {0};
-    gal_screened all = {0};
-    *hopeless = false;
     if (enough < HUGE_VAL) {
-        GAL_TRY(gal_staged_solve(&c->screened, enough, gap, GAL_STAGED_ALIKE, &staged, err));
-        *hopeless = staged.bound >= enough / (1.0 - gap);
+        code = gal_staged_solve(&c->screened, enough, gap, GAL_STAGED_ALIKE, &staged, err);
+        s->hopeless = staged.bound >= enough / (1.0 - gap);
     }
-    if (*hopeless) {
-        c->bound = fmax(c->bound, staged.bound);
-        o->result->solved_cell_count++;
-        goto cleanup;
-    }
-    GAL_TRY(gal_screened_create(spec, &o->types, GAL_ALL_ORDERS, &o->prices, &all, err));
-    gal_screened_free(&c->screened);
-    c->screened = all;
-    drop_prices(o, c, GAL_FIRST_ORDERS, GAL_JOINT_STAGED);
-cleanup:
+    c->bound = s->hopeless ? fmax(c->bound, staged.bound) : c->bound;
     return code;
 }
 
 /* enough_seconds: a bound that is no less need not be raised, nor one of a cell that is not worth another look. */
-static gal_code solve_staged(gal_joint *o, gal_joint_cell *c, gal_staged_effort effort, double enough_seconds,
-                             gal_error *err)
+static gal_code solve_staged(step *s, gal_staged_effort effort, double enough_seconds, gal_error *err)
 {
     gal_code code = GAL_OK;
     double weights[2 * GAL_STAGES_MAX];
+    gal_joint_cell *c = s->c;
     const gal_joint_level below = effort == GAL_STAGED_QUICK ? GAL_JOINT_STAGED : GAL_JOINT_CLOSED;
-    const double hopeless = c->numbers.global_batch_samples * gal_joint_hopeless_per_sample(o, below);
-    gal_staged staged = {.stage = o->answer.stage, .strategy = o->answer.strategy, .weights = weights};
+    const double hopeless = c->numbers.global_batch_samples * gal_joint_hopeless_per_sample(s->o, below);
+    gal_staged staged = {.stage = s->answer->stage, .strategy = s->answer->strategy, .weights = weights};
     if (effort == GAL_STAGED_AGAIN) {
         staged = (gal_staged){c->bound, c->path_seconds, c->stage, c->strategy, c->weights};
     }
-    o->result->solved_cell_count += effort == GAL_STAGED_QUICK;
-    GAL_TRY(gal_staged_solve(&c->screened, fmin(hopeless, enough_seconds), gap_of(o, below), effort, &staged, err));
+    GAL_TRY(gal_staged_solve(&c->screened, fmin(hopeless, enough_seconds), gap_of(s->o, below), effort, &staged, err));
     c->bound = fmin(fmax(c->bound, staged.bound), staged.seconds); /* above the path it is by rounding alone */
     if (staged.seconds < HUGE_VAL && c->bound < hopeless && c->stage == NULL) {
-        GAL_TRY(keep_path(o, c, &staged, err));
+        GAL_TRY(keep_path(s, &staged, err));
     }
 cleanup:
     return code;
@@ -230,16 +229,16 @@ static double settled_seconds(const gal_joint *o, const gal_joint_cell *c)
 }
 
 /* What ties of the token table show: a bound, and no path where one is known. */
-static gal_code solve_ties(gal_joint *o, gal_joint_cell *c, gal_error *err)
+static gal_code solve_ties(step *s, gal_error *err)
 {
-    if (!o->types.table_shared) {
+    if (!s->o->types.table_shared) {
         return GAL_OK;
     }
-    if (c->stage == NULL) {
-        return solve_staged(o, c, GAL_STAGED_TIED, HUGE_VAL, err);
+    if (s->c->stage == NULL) {
+        return solve_staged(s, GAL_STAGED_TIED, HUGE_VAL, err);
     }
-    const double settled = settled_seconds(o, c);
-    return c->bound < settled ? solve_staged(o, c, GAL_STAGED_AGAIN, settled, err) : GAL_OK;
+    const double settled = settled_seconds(s->o, s->c);
+    return s->c->bound < settled ? solve_staged(s, GAL_STAGED_AGAIN, settled, err) : GAL_OK;
 }
 
 /* That chains of all cells may still take. */
@@ -249,12 +248,29 @@ static uint64_t work_left(const gal_joint *o)
     return all > o->chain_work ? all - o->chain_work : 0;
 }
 
-static gal_code solve_chains(gal_joint *o, gal_joint_cell *c, gal_error *err)
+/* Whether memory is so short that chains have none for the cell. */
+static gal_code find_least(step *s, const gal_cell_spec *spec, gal_error *err)
+{
+    gal_least_answer least = {0};
+    if (s->o->result->finalist_count > 0 || s->o->result->solved_cell_count < 2) {
+        return GAL_OK;
+    }
+    const gal_code code = gal_least_cell(spec, &s->o->types, GAL_LEAST_ANY, &least, err);
+    if (code == GAL_OK && !least.found && least.bound_bytes == UINT64_MAX) { /* said sooner by bytes alone */
+        s->c->bound = HUGE_VAL;
+        s->hopeless = true;
+    }
+    return code;
+}
+
+static gal_code solve_chains(step *s, gal_error *err)
 {
     gal_code code = GAL_OK;
+    gal_joint_cell *c = s->c;
+    const gal_joint *o = s->o;
     const bool shares = o->result->finalist_count > 0 && o->candidate_count > 1 && o->request->gap > 0.0;
     const uint64_t left = work_left(o);
-    gal_cell_answer *answer = &o->answer;
+    gal_cell_answer *answer = s->answer;
     const gal_solve_settings settings = {.label_limit = o->request->label_limit,
                                          .few_labels = GAL_FEW_LABELS,
                                          .work_limit = shares ? left / 2 : 0,
@@ -262,34 +278,28 @@ static gal_code solve_chains(gal_joint *o, gal_joint_cell *c, gal_error *err)
                                          .give_up_seconds = c->numbers.global_batch_samples *
                                                             gal_joint_hopeless_per_sample(o, GAL_JOINT_CLOSED),
                                          .tell = tell_work,
-                                         .tell_context = o};
+                                         .tell_context = s->o};
     const gal_cell_spec spec = gal_joint_spec(o, c);
     if (shares && left < (uint64_t)o->request->label_limit * GAL_WORK_PER_LABEL / CHAINS_LEAST) {
         return GAL_OK;
     }
-    if (o->result->finalist_count == 0 && o->result->solved_cell_count > 1) { /* memory is short */
-        gal_least_answer least = {0};
-        GAL_TRY(gal_least_cell(&spec, &o->types, GAL_LEAST_ANY, &least, err));
-        if (!least.found && least.bound_bytes == UINT64_MAX) { /* said sooner by bytes alone */
-            c->bound = HUGE_VAL;
-            goto cleanup;
-        }
+    GAL_TRY(find_least(s, &spec, err));
+    if (s->hopeless) {
+        goto cleanup;
     }
-    answer->seconds = c->stage != NULL ? c->path_seconds : HUGE_VAL;
     if (c->stage != NULL) {
+        answer->seconds = c->path_seconds;
         memcpy(answer->stage, c->stage, o->types.block_count * sizeof *answer->stage);
         memcpy(answer->strategy, c->strategy, o->types.block_count * sizeof *answer->strategy);
     }
     GAL_TRY(gal_cell_search(&c->screened, &settings, answer, err));
-    o->result->label_count += answer->label_count;
-    o->chain_work += shares ? answer->work : 0;
+    s->shared_work = shares ? answer->work : 0;
     c->bound = fmax(c->bound, answer->bound);
-    if (answer->seconds < known_seconds(o, c)) {
-        GAL_TRY(note_path(o, c, answer->stage, answer->strategy, answer->seconds, err));
-    }
 cleanup:
     return code;
 }
+
+/* ---- a step ---- */
 
 /* By as few prices as show what all do; the others are asked for when the cell's turn comes again. */
 static gal_code bound_some(gal_joint *o, gal_joint_cell *c, const gal_cell_spec *spec, gal_error *err)
@@ -305,47 +315,133 @@ static gal_code bound_some(gal_joint *o, gal_joint_cell *c, const gal_cell_spec 
     return code;
 }
 
-static gal_code screen(gal_joint *o, gal_joint_cell *c, const gal_cell_spec *spec, gal_error *err)
+/* The prices of its step. */
+static gal_code ask(step *s, gal_error *err)
 {
-    const gal_code code = gal_screened_create(spec, &o->types, GAL_FIRST_ORDERS, &o->prices, &c->screened, err);
-    c->bound = code == GAL_OK ? fmax(c->bound, c->screened.bound) : c->bound;
-    c->level = GAL_JOINT_SCREENED;
+    gal_joint *o = s->o;
+    const gal_cell_spec spec = gal_joint_spec(o, s->c);
+    gal_code code = GAL_OK;
+    if (s->c->level == GAL_JOINT_FLOORED) {
+        code = bound_some(o, s->c, &spec, err);
+        s->done = true;
+    } else if (s->c->level == GAL_JOINT_BOUNDED) {
+        code = gal_screened_price(&spec, &o->types, GAL_FIRST_ORDERS, &o->prices, err);
+    } else if (s->c->level == GAL_JOINT_PROMISING) {
+        code = gal_screened_price(&spec, &o->types, GAL_ALL_ORDERS, &o->prices, err);
+    }
     return code;
 }
 
-/* One step on: a truer bound, or the cell solved. */
-gal_code gal_joint_advance(gal_joint *o, gal_joint_cell *c, gal_error *err)
+static gal_code screen(step *s, gal_screened_orders which, gal_error *err)
 {
+    gal_screened screened = {0};
+    const gal_cell_spec spec = gal_joint_spec(s->o, s->c);
+    const gal_code code = gal_screened_create(&spec, &s->o->types, which, &s->o->prices, &screened, err);
+    gal_screened_free(&s->c->screened);
+    s->c->screened = screened;
+    return code;
+}
+
+/* The step itself, of one of those of a time. */
+static gal_code take(void *context, uint32_t index, gal_error *err)
+{
+    step *s = (step *)context + index;
+    gal_joint_cell *c = s->c;
     gal_code code = GAL_OK;
-    bool hopeless = false;
-    const gal_cell_spec spec = gal_joint_spec(o, c);
-    if (gal_joint_is_uniform(o->request)) {
-        o->result->solved_cell_count++;
-        code = solve_uniform(o, c, err);
-        gal_joint_close(o, c);
-        return code;
+    if (s->done) {
+        return GAL_OK;
     }
     switch (c->level) {
-    case GAL_JOINT_FLOORED:
-        code = bound_some(o, c, &spec, err);
-        break;
     case GAL_JOINT_BOUNDED:
-        code = screen(o, c, &spec, err);
+        code = screen(s, GAL_FIRST_ORDERS, err);
+        c->bound = code == GAL_OK ? fmax(c->bound, c->screened.bound) : c->bound;
         break;
     case GAL_JOINT_SCREENED:
-        code = list_all_orders(o, c, &spec, &hopeless, err);
-        code = code == GAL_OK && !hopeless ? solve_staged(o, c, GAL_STAGED_QUICK, HUGE_VAL, err) : code;
-        c->level = GAL_JOINT_STAGED;
-        if (hopeless || gal_joint_per_sample(c) >= gal_joint_hopeless_per_sample(o, GAL_JOINT_STAGED)) {
-            gal_joint_close(o, c); /* for good: of a hopeless one first orders alone are listed */
-        }
+        code = solve_alike(s, err);
+        break;
+    case GAL_JOINT_PROMISING:
+        code = screen(s, GAL_ALL_ORDERS, err);
+        code = code == GAL_OK ? solve_staged(s, GAL_STAGED_QUICK, HUGE_VAL, err) : code;
         break;
     default:
-        code = solve_ties(o, c, err);
-        code = code == GAL_OK && gal_joint_per_sample(c) < gal_joint_hopeless_per_sample(o, GAL_JOINT_CLOSED)
-                   ? solve_chains(o, c, err)
+        code = solve_ties(s, err);
+        code = code == GAL_OK && gal_joint_per_sample(c) < gal_joint_hopeless_per_sample(s->o, GAL_JOINT_CLOSED)
+                   ? solve_chains(s, err)
                    : code;
+    }
+    return code;
+}
+
+/* Its paths, where they are faster than what is known of the cell, and what it took. */
+static gal_code note_paths(const step *s, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_joint *o = s->o;
+    gal_joint_cell *c = s->c;
+    o->result->label_count += s->answer->label_count;
+    o->chain_work += s->shared_work;
+    if (s->found && c->path_seconds < known_seconds(o, c)) {
+        code = note_path(o, c, c->stage, c->strategy, c->path_seconds, err);
+    }
+    if (code == GAL_OK && s->answer->seconds < known_seconds(o, c)) {
+        code = note_path(o, c, s->answer->stage, s->answer->strategy, s->answer->seconds, err);
+    }
+    return code;
+}
+
+/* What others see of it: the cell is on its next level. */
+static gal_code settle(const step *s, gal_error *err)
+{
+    gal_joint *o = s->o;
+    gal_joint_cell *c = s->c;
+    if (s->done) {
+        return GAL_OK;
+    }
+    const gal_code code = note_paths(s, err);
+    const bool staged = c->level == GAL_JOINT_PROMISING;
+    o->result->solved_cell_count += staged || (c->level == GAL_JOINT_SCREENED && s->hopeless);
+    c->level++;
+    if (staged) {
+        drop_prices(o, c, GAL_FIRST_ORDERS, GAL_JOINT_STAGED);
+    }
+    /* for good: of a hopeless one first orders alone are listed */
+    if (c->level == GAL_JOINT_CLOSED || s->hopeless ||
+        (staged && gal_joint_per_sample(c) >= gal_joint_hopeless_per_sample(o, GAL_JOINT_STAGED))) {
         gal_joint_close(o, c);
     }
+    return code;
+}
+
+static gal_code advance_uniform(gal_joint *o, gal_joint_cell *c, gal_error *err)
+{
+    o->result->solved_cell_count++;
+    const gal_code code = solve_uniform(o, c, err);
+    gal_joint_close(o, c);
+    return code;
+}
+
+gal_code gal_joint_advance(gal_joint *o, gal_joint_cell **cell, uint32_t count, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    step steps[GAL_JOINT_AT_ONCE];
+    for (uint32_t i = 0; i < count && gal_joint_is_uniform(o->request); i++) {
+        GAL_TRY(advance_uniform(o, cell[i], err));
+    }
+    if (gal_joint_is_uniform(o->request)) {
+        goto cleanup;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        gal_cell_answer *answer = &o->answer[i];
+        *answer = (gal_cell_answer){.seconds = HUGE_VAL, .stage = answer->stage, .strategy = answer->strategy};
+        steps[i] = (step){.o = o, .c = cell[i], .answer = answer};
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        GAL_TRY(ask(&steps[i], err));
+    }
+    GAL_TRY(gal_price_at_once(o->cache, count, take, steps, err));
+    for (uint32_t i = 0; i < count; i++) {
+        GAL_TRY(settle(&steps[i], err));
+    }
+cleanup:
     return code;
 }

@@ -1,5 +1,5 @@
 /* What a search in the making consists of: its cells, each on its way from a floor to a solution. For joint_search.c,
- * which says which cell is next, and joint_cell.c, which takes it a step on, alone. */
+ * which says which cells are next, and joint_cell.c, which takes them a step on, alone. */
 #ifndef GAL_PLANNER_SEARCH_JOINT_INTERNAL_H
 #define GAL_PLANNER_SEARCH_JOINT_INTERNAL_H
 
@@ -11,10 +11,15 @@ typedef enum gal_joint_level {
     GAL_JOINT_FLOORED,
     GAL_JOINT_BOUNDED, /* by some prices as by all */
     GAL_JOINT_SCREENED,
+    GAL_JOINT_PROMISING, /* whole stages under first orders of axes do not rule it out */
     GAL_JOINT_STAGED,
     GAL_JOINT_CLOSED
 } gal_joint_level;
 #define GAL_JOINT_NO_FINALIST UINT32_MAX
+
+/* Cells that take a step at the same time, where strategies are many. As many whatever threads there are: what one
+ * finds does not spare the others, so the answer depends on it. */
+enum { GAL_JOINT_AT_ONCE = 4 };
 
 /* A cell that may still win. */
 typedef struct gal_joint_cell {
@@ -36,7 +41,7 @@ typedef struct gal_joint {
     gal_block_types types;
     gal_screens *screens;
     gal_screened_prices *prices;
-    gal_cell_answer answer; /* its arrays */
+    gal_cell_answer answer[GAL_JOINT_AT_ONCE]; /* their arrays */
     gal_joint_cell *candidate;
     uint32_t candidate_count;
     double stray;        /* the most of any finalist */
@@ -59,8 +64,9 @@ double gal_joint_wanted_per_sample(const gal_joint *o);
 /* Seconds per sample above which a cell is not worth another look, below the level. */
 double gal_joint_hopeless_per_sample(const gal_joint *o, gal_joint_level below);
 
-/* One step on: a truer bound, or the cell solved. */
-gal_code gal_joint_advance(gal_joint *o, gal_joint_cell *c, gal_error *err);
+/* One step on for each of up to GAL_JOINT_AT_ONCE cells: a truer bound, or the cell solved, by what is known when they
+ * begin. */
+gal_code gal_joint_advance(gal_joint *o, gal_joint_cell **cell, uint32_t count, gal_error *err);
 /* Says so, and releases what was made to solve it. */
 void gal_joint_close(gal_joint *o, gal_joint_cell *c);
 

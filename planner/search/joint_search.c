@@ -68,27 +68,69 @@ static bool is_narrow(const gal_joint *o, const gal_joint_cell *c)
     return c->numbers.pp_degree <= NARROW_STAGES && devices / c->numbers.pp_degree <= NARROW_DEVICES;
 }
 
-/* The open one of the least bound per sample, below the level if there is such a one; NULL: all are closed. */
-static gal_joint_cell *most_promising(gal_joint *o, gal_joint_level below, bool narrow)
+static bool is_among(const gal_joint_cell *c, gal_joint_cell *const *cell, uint32_t count)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < count; i++) {
+        found = found || cell[i] == c;
+    }
+    return found;
+}
+
+/* The open one of the least bound per sample, below the level, but these; NULL: there is none. */
+static gal_joint_cell *most_promising(gal_joint *o, gal_joint_level below, bool narrow, gal_joint_cell *const *but,
+                                      uint32_t but_count)
 {
     gal_joint_cell *best = NULL;
     for (uint32_t i = 0; i < o->candidate_count; i++) {
         gal_joint_cell *c = &o->candidate[i];
-        const bool listed = c->level < below && (!narrow || is_narrow(o, c));
+        const bool listed = c->level < below && (!narrow || is_narrow(o, c)) && !is_among(c, but, but_count);
         best = listed && (best == NULL || gal_joint_per_sample(c) < gal_joint_per_sample(best)) ? c : best;
     }
     return best;
+}
+
+/* Of these who is on the lowest level; who is ahead waits for the others, as equal steps take about as long. Chains are
+ * solved of one cell at a time: what one finds spares others most of theirs. Returns how many. */
+static uint32_t keep_lowest(gal_joint_cell **cell, uint32_t count)
+{
+    gal_joint_level lowest = GAL_JOINT_CLOSED;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        lowest = cell[i]->level < lowest ? cell[i]->level : lowest;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (cell[i]->level == lowest) {
+            cell[kept++] = cell[i];
+        }
+    }
+    return lowest == GAL_JOINT_STAGED ? 1 : kept;
+}
+
+/* Those that take the next step: of the most promising, which are worth another look; one as long as no plan is known,
+ * which may spare the others their prices. */
+static uint32_t choose(gal_joint *o, gal_joint_level below, bool narrow, gal_joint_cell **cell)
+{
+    const double hopeless = gal_joint_hopeless_per_sample(o, below);
+    const uint32_t most = hopeless < HUGE_VAL && gal_search_is_wide(o->request) ? GAL_JOINT_AT_ONCE : 1;
+    uint32_t count = 0;
+    for (gal_joint_cell *c = most_promising(o, below, narrow, cell, 0);
+         count < most && c != NULL && gal_joint_per_sample(c) < hopeless;
+         c = most_promising(o, below, narrow, cell, count)) {
+        cell[count++] = c;
+    }
+    return keep_lowest(cell, count);
 }
 
 /* narrow: those alone, until a plan is known. */
 static gal_code advance_all(gal_joint *o, gal_joint_level below, bool narrow, gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_joint_cell *c = most_promising(o, below, narrow);
-    while (code == GAL_OK && c != NULL && gal_joint_per_sample(c) < gal_joint_hopeless_per_sample(o, below) &&
-           !(narrow && o->result->finalist_count > 0)) {
-        code = gal_joint_advance(o, c, err);
-        c = most_promising(o, below, narrow);
+    gal_joint_cell *cell[GAL_JOINT_AT_ONCE];
+    uint32_t count = choose(o, below, narrow, cell);
+    while (code == GAL_OK && count > 0 && !(narrow && o->result->finalist_count > 0)) {
+        code = gal_joint_advance(o, cell, count, err);
+        count = choose(o, below, narrow, cell);
     }
     return code;
 }
@@ -251,10 +293,13 @@ static gal_code create(gal_joint *o, gal_error *err)
     gal_code code = GAL_OK;
     const gal_search_request *r = o->request;
     const uint32_t blocks = gal_model_block_count(r->model);
-    o->answer.stage = calloc(blocks, sizeof *o->answer.stage);
-    o->answer.strategy = calloc(blocks, sizeof *o->answer.strategy);
-    if (o->answer.stage == NULL || o->answer.strategy == NULL) {
-        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    for (uint32_t i = 0; i < GAL_JOINT_AT_ONCE; i++) {
+        gal_cell_answer *answer = &o->answer[i];
+        answer->stage = calloc(blocks, sizeof *answer->stage);
+        answer->strategy = calloc(blocks, sizeof *answer->strategy);
+        if (answer->stage == NULL || answer->strategy == NULL) {
+            GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
+        }
     }
     GAL_TRY(gal_block_types_create(r->model, r->durations, &o->types, err));
     GAL_TRY(gal_screens_create(r->model, r->durations, &o->types, &r->space, &o->screens, err));
@@ -279,8 +324,10 @@ static void joint_free(gal_joint *o)
     gal_price_cache_free(o->own_cache);
     gal_screens_free(o->screens);
     gal_block_types_free(&o->types);
-    free(o->answer.strategy);
-    free(o->answer.stage);
+    for (uint32_t i = 0; i < GAL_JOINT_AT_ONCE; i++) {
+        free(o->answer[i].strategy);
+        free(o->answer[i].stage);
+    }
 }
 
 /* The plans of another search for the same, of some of the space, as those of the cells. */

@@ -1,5 +1,6 @@
 /* Prices of blocks asked for by several threads are those of one, to the bit, and so are conversions between blocks of
- * two parts; every strategy is of one part, whatever the kind of block; an error comes through. */
+ * two parts, asked for by one thread and by tasks of any part at once; every strategy is of one part, whatever the kind
+ * of block; an error comes through. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 #include "planner/space/strategy_space.h"
 #include "schemas/plan_check.h"
 
-enum { PARTS = 3, DEVICES = 8, PAIRS = 400 };
+enum { PARTS = 3, TASKS = 5, DEVICES = 8, PAIRS = 400 };
 
 typedef struct bed {
     gal_model model;
@@ -105,21 +106,30 @@ static uint32_t compare_blocks(bed *b)
     return compared;
 }
 
+/* A conversion drawn by a number; false: of blocks that have no price. */
+static bool draw_pair(const bed *b, uint32_t number, gal_price_query *from, uint32_t *to_type, uint32_t *to)
+{
+    const uint32_t first = number * 1664525U + 1013904223U, second = first * 1664525U + 1013904223U;
+    const uint32_t strategy = (first >> 8) % b->strategy_count, block = number % (gal_model_block_count(&b->model) - 1);
+    const uint32_t type = gal_model_block_type(&b->model, block);
+    *to = (second >> 8) % b->strategy_count;
+    *to_type = gal_model_block_type(&b->model, block + 1);
+    *from = query_of(b, type, strategy);
+    return b->price[type * b->strategy_count + strategy] != NULL &&
+           b->price[*to_type * b->strategy_count + *to] != NULL;
+}
+
 static uint32_t compare_pairs(bed *b)
 {
-    uint32_t compared = 0, state = 1;
+    uint32_t compared = 0;
     for (uint32_t i = 0; i < PAIRS; i++) {
         gal_error err = {0};
         const gal_pair_price *one = NULL, *other = NULL;
-        state = state * 1664525U + 1013904223U;
-        const uint32_t from = (state >> 8) % b->strategy_count;
-        state = state * 1664525U + 1013904223U;
-        const uint32_t to = (state >> 8) % b->strategy_count, block = i % (gal_model_block_count(&b->model) - 1);
-        const uint32_t type = gal_model_block_type(&b->model, block), next = gal_model_block_type(&b->model, block + 1);
-        if (b->price[type * b->strategy_count + from] != NULL && b->price[next * b->strategy_count + to] != NULL) {
-            const gal_price_query query = query_of(b, type, from);
-            assert_int_equal(gal_price_pair(b->alone, &query, next, &b->strategy[to], &one, &err), GAL_OK);
-            assert_int_equal(gal_price_pair(b->parted, &query, next, &b->strategy[to], &other, &err), GAL_OK);
+        gal_price_query query;
+        uint32_t type, to;
+        if (draw_pair(b, i, &query, &type, &to)) {
+            assert_int_equal(gal_price_pair(b->alone, &query, type, &b->strategy[to], &one, &err), GAL_OK);
+            assert_int_equal(gal_price_pair(b->parted, &query, type, &b->strategy[to], &other, &err), GAL_OK);
             assert_memory_equal(one, other, sizeof *one);
             compared++;
         }
@@ -145,6 +155,83 @@ static void test_equal(void **state)
     }
 }
 
+/* What tasks ask of a cache in which nothing is priced yet. */
+typedef struct asked {
+    bed *b;
+    gal_price_cache *cache;
+    const gal_pair_price *pair[TASKS][PAIRS]; /* NULL: none */
+    uint32_t equal[TASKS];                    /* blocks priced as in parts */
+} asked;
+
+static gal_code ask_pairs(asked *all, uint32_t task, gal_error *err)
+{
+    bed *b = all->b;
+    gal_code code = GAL_OK;
+    for (uint32_t i = 0; i < PAIRS && code == GAL_OK; i++) {
+        const uint32_t number = (i + task * (PAIRS / TASKS)) % PAIRS;
+        gal_price_query query;
+        uint32_t type, to;
+        if (draw_pair(b, number, &query, &type, &to)) {
+            code = gal_price_pair(all->cache, &query, type, &b->strategy[to], &all->pair[task][number], err);
+        }
+    }
+    return code;
+}
+
+/* Every task the same, each from a place of its own: conversions on the even ones first. */
+static gal_code ask_all(void *context, uint32_t task, gal_error *err)
+{
+    asked *all = context;
+    bed *b = all->b;
+    const uint32_t count = b->strategy_count * b->type_count;
+    gal_code code = task % 2 == 0 ? ask_pairs(all, task, err) : GAL_OK;
+    for (uint32_t i = 0; i < count && code == GAL_OK; i++) {
+        const uint32_t at = (i + task * (count / TASKS)) % count;
+        const gal_block_price *price = NULL;
+        if (b->price[at] != NULL) {
+            const gal_price_query query = query_of(b, at / b->strategy_count, at % b->strategy_count);
+            code = gal_price_block(all->cache, &query, &price, err);
+            all->equal[task] += code == GAL_OK && memcmp(price, b->price[at], sizeof *price) == 0;
+        }
+    }
+    return code == GAL_OK && task % 2 == 1 ? ask_pairs(all, task, err) : code;
+}
+
+static void test_at_once(void **state)
+{
+    (void)state;
+    gal_error err = {0};
+    bed b;
+    make_bed("t5-small", &b);
+    assert_int_equal(gal_price_in_parts(b.parted, price_part, &b, &err), GAL_OK);
+    const uint32_t blocks = compare_blocks(&b);
+    asked *all = calloc(1, sizeof *all);
+    all->b = &b;
+    assert_int_equal(gal_price_cache_create_parts(&b.model, b.durations, PARTS, &all->cache, &err), GAL_OK);
+    assert_int_equal(gal_price_at_once(all->cache, TASKS, ask_all, all, &err), GAL_OK);
+    for (uint32_t task = 0; task < TASKS; task++) {
+        assert_int_equal(all->equal[task], blocks);
+    }
+    uint32_t pairs = 0;
+    for (uint32_t i = 0; i < PAIRS; i++) {
+        gal_price_query query;
+        uint32_t type, to;
+        const gal_pair_price *one = NULL;
+        if (draw_pair(&b, i, &query, &type, &to)) {
+            assert_int_equal(gal_price_pair(b.alone, &query, type, &b.strategy[to], &one, &err), GAL_OK);
+            for (uint32_t task = 0; task < TASKS; task++) {
+                assert_memory_equal(one, all->pair[task][i], sizeof *one);
+            }
+            pairs++;
+        }
+    }
+    printf("%u tasks: %u blocks, %u pairs\n", TASKS, blocks, pairs);
+    assert_true(pairs > 20);
+    gal_price_cache_free(all->cache);
+    free(all);
+    free_bed(&b);
+}
+
 static gal_code fail_from_one(void *context, uint32_t part, gal_error *err)
 {
     (void)context;
@@ -159,6 +246,8 @@ static void test_error(void **state)
     make_bed("gpt2-small", &b);
     assert_int_equal(gal_price_in_parts(b.parted, fail_from_one, &b, &err), GAL_ERR_DOCUMENT);
     assert_string_equal(err.text, "of part 1");
+    assert_int_equal(gal_price_at_once(b.parted, TASKS, fail_from_one, &b, &err), GAL_ERR_DOCUMENT);
+    assert_string_equal(err.text, "of part 1");
     assert_int_equal(gal_price_in_parts(b.alone, fail_from_one, &b, &err), GAL_OK);
     free_bed(&b);
 }
@@ -167,6 +256,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal),
+        cmocka_unit_test(test_at_once),
         cmocka_unit_test(test_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
