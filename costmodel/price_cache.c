@@ -187,7 +187,7 @@ static entry *new_entry(gal_price_cache *cache, size_t result_bytes)
 gal_code gal_price_keep(gal_price_cache *cache, const gal_price_key *key, const void *result, size_t bytes, void **out,
                         gal_error *err)
 {
-    if (2 * (cache->entry_count + 1) > cache->slot_count && grow(cache, err) != GAL_OK) {
+    if (4 * (cache->entry_count + 1) > 3 * cache->slot_count && grow(cache, err) != GAL_OK) {
         return GAL_ERR_SYSTEM;
     }
     entry *kept = new_entry(cache, bytes);

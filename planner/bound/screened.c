@@ -9,9 +9,11 @@ static bool is_end(const gal_block_types *types, uint32_t type)
     return types->shape[type].kind == GAL_BLOCK_EMBEDDING || types->shape[type].kind == GAL_BLOCK_HEAD;
 }
 
+/* NULL: it is not legal. */
 static const gal_screened_item *item_at(const gal_screened *s, uint32_t type, uint32_t strategy)
 {
-    return &s->item[(size_t)type * s->strategy_count + strategy];
+    const size_t at = (size_t)type * s->strategy_count + strategy;
+    return s->legal[at] ? &s->item[at] : NULL;
 }
 
 /* ---- under one price of memory ---- */
@@ -38,7 +40,7 @@ void gal_screened_menus_list(const gal_screened *s, uint32_t type, double tail_w
     menu->item_count = 0;
     for (uint32_t i = 0; i < s->strategy_count; i++) {
         const gal_screened_item *item = item_at(s, type, i);
-        if (item->legal) {
+        if (item != NULL) {
             menus->of_item[(size_t)type * s->strategy_count + menu->item_count] = i;
             menu->item[menu->item_count++] = gal_screened_relaxed(&s->spec, item, tail_weight);
         }
@@ -48,8 +50,8 @@ void gal_screened_menus_list(const gal_screened *s, uint32_t type, double tail_w
 gal_code gal_screened_menus_create(const gal_screened *s, gal_screened_menus *out, gal_error *err)
 {
     const size_t count = (size_t)s->types->type_count * s->strategy_count + 1;
-    *out = (gal_screened_menus){calloc(s->types->type_count, sizeof *out->type), calloc(count, sizeof *out->item),
-                                calloc(count, sizeof *out->of_item)};
+    *out = (gal_screened_menus){calloc(s->types->type_count, sizeof *out->type), malloc(count * sizeof *out->item),
+                                malloc(count * sizeof *out->of_item)};
     if (out->type == NULL || out->item == NULL || out->of_item == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
@@ -73,7 +75,8 @@ static double least_work(const gal_screened *s, uint32_t type)
 {
     double least = HUGE_VAL;
     for (uint32_t i = 0; i < s->strategy_count; i++) {
-        least = item_at(s, type, i)->legal ? fmin(least, item_at(s, type, i)->work_bytes) : least;
+        const gal_screened_item *item = item_at(s, type, i);
+        least = item != NULL ? fmin(least, item->work_bytes) : least;
     }
     return least < HUGE_VAL ? least : 0.0;
 }
@@ -97,7 +100,7 @@ static double gain_of_turns(const gal_screened *s, const gal_rates *rates, uint3
     for (uint32_t type = 0; type < s->types->type_count; type++) {
         for (uint32_t i = 0; i < s->strategy_count; i++) {
             const gal_screened_item *item = item_at(s, type, i);
-            if (item->legal) {
+            if (item != NULL) {
                 enter = lesser(enter, rates->forward * item->enter_seconds + rates->tail * item->enter_tail_seconds);
                 leave = lesser(leave, rates->backward * item->leave_seconds);
             }
@@ -155,6 +158,7 @@ gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *t
     GAL_TRY(gal_screened_price_types(spec, types, own, err));
     s.strategy = own->strategy;
     s.strategy_count = own->strategy_count;
+    s.legal = own->legal;
     s.item = own->item;
     s.reduced_seconds = malloc(((size_t)types->type_count * own->strategy_count + 1) * sizeof *s.reduced_seconds);
     if (s.reduced_seconds == NULL) {
@@ -211,7 +215,7 @@ void gal_screened_price_out(gal_screened *s, const gal_weights *weights)
         least[type] = HUGE_VAL;
         for (uint32_t i = 0; i < s->strategy_count; i++) {
             const gal_screened_item *item = item_at(s, type, i);
-            least[type] = item->legal ? fmin(least[type], cheapest_stage(s, rates, type, item)) : least[type];
+            least[type] = item != NULL ? fmin(least[type], cheapest_stage(s, rates, type, item)) : least[type];
         }
         bound += gal_screen_block_count(s->types, type) * least[type];
     }
@@ -221,7 +225,7 @@ void gal_screened_price_out(gal_screened *s, const gal_weights *weights)
         for (uint32_t i = 0; i < s->strategy_count; i++) {
             const gal_screened_item *item = item_at(s, type, i);
             double *reduced = &s->reduced_seconds[(size_t)type * s->strategy_count + i];
-            if (item->legal) {
+            if (item != NULL) {
                 *reduced = fmax(*reduced, bound + cheapest_stage(s, rates, type, item) - least[type]);
             }
         }

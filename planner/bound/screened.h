@@ -14,7 +14,6 @@
 
 /* The least of any stage; of embedding and head, of theirs. */
 typedef struct gal_screened_item {
-    bool legal, priced;
     double forward_seconds, backward_seconds, tail_seconds, update_seconds;
     double enter_seconds, leave_seconds, enter_tail_seconds; /* of the turns: below 0 what they gain */
     double bytes, saved_bytes, work_bytes;                   /* once; for each microbatch in flight; in turn */
@@ -32,10 +31,10 @@ typedef struct gal_screened_prices {
     uint32_t pp_degree, samples, strategy_count;
     gal_screened_orders which;
     gal_strategy *strategy;
-    uint8_t *part; /* [strategy] gal_price_part_of */
-    gal_screened_item *item;
-    bool *floored; /* [type] what is legal and not priced has what it takes at least; else legal alone is said, by the
-                    * rules */
+    uint8_t *part;           /* [strategy] gal_price_part_of */
+    bool *legal, *priced;    /* [type][strategy] by the rules, and once priced by that too */
+    gal_screened_item *item; /* [type][strategy] of what is legal and priced, or, of a type that is ... */
+    bool *floored;           /* [type] ... floored, what it takes at least; else not set, nor its pages touched */
     struct gal_screened_prices *next;
 } gal_screened_prices;
 
@@ -44,7 +43,8 @@ typedef struct gal_screened {
     const gal_block_types *types;
     const gal_strategy *strategy; /* of gal_space_strategies those that are legal for a type of block */
     uint32_t strategy_count;
-    const gal_screened_item *item; /* [type][strategy] */
+    const bool *legal;             /* [type][strategy] */
+    const gal_screened_item *item; /* [type][strategy] where it is legal */
     double *reduced_seconds;       /* [type][strategy]; infinity where it is not legal */
     double bound;                  /* no plan is faster; infinity: none fits */
 } gal_screened;

@@ -96,12 +96,12 @@ static gal_code floor_item(const gal_cell_spec *spec, const gal_block_types *typ
 }
 
 /* A tensor that is too large for a program (GAL_ERR_DOCUMENT): the item is not to be had. */
-static gal_code settle(gal_code code, const gal_error *reason, gal_screened_item *item, gal_error *err)
+static gal_code settle(gal_code code, const gal_error *reason, bool *legal, gal_error *err)
 {
     if (code != GAL_OK && code != GAL_ERR_DOCUMENT) {
         return gal_fail(err, code, "%s", reason->text);
     }
-    item->legal = code == GAL_OK;
+    *legal = code == GAL_OK;
     return GAL_OK;
 }
 
@@ -109,10 +109,10 @@ gal_code gal_screened_price_item(const gal_cell_spec *spec, const gal_block_type
                                  uint32_t strategy, gal_screened_prices *prices, gal_error *err)
 {
     gal_error reason = {0};
-    gal_screened_item *item = &prices->item[(size_t)type * prices->strategy_count + strategy];
-    const gal_code code = price_item(spec, types, type, &prices->strategy[strategy], item, &reason);
-    item->priced = true;
-    return settle(code, &reason, item, err);
+    const size_t at = (size_t)type * prices->strategy_count + strategy;
+    const gal_code code = price_item(spec, types, type, &prices->strategy[strategy], &prices->item[at], &reason);
+    prices->priced[at] = true;
+    return settle(code, &reason, &prices->legal[at], err);
 }
 
 /* What is asked for of all items of some types. */
@@ -126,8 +126,9 @@ typedef struct pricing {
 /* By this part of the prices. */
 static bool is_asked(const pricing *p, uint32_t type, uint32_t strategy, uint32_t part)
 {
-    const gal_screened_item *item = &p->prices->item[(size_t)type * p->prices->strategy_count + strategy];
-    return p->prices->part[strategy] == part && item->legal && !item->priced; /* of another part it may be written */
+    const size_t at = (size_t)type * p->prices->strategy_count + strategy;
+    return p->prices->part[strategy] == part && p->prices->legal[at] && /* of another part they may be written */
+           !p->prices->priced[at];
 }
 
 static gal_code price_part(void *context, uint32_t part, gal_error *err)
@@ -157,13 +158,13 @@ static gal_code floor_part(void *context, uint32_t part, gal_error *err)
 {
     const pricing *p = context;
     for (uint32_t i = 0; i < p->prices->strategy_count; i++) {
-        gal_screened_item *item = &p->prices->item[(size_t)p->from * p->prices->strategy_count + i];
+        const size_t at = (size_t)p->from * p->prices->strategy_count + i;
         gal_error reason = {0};
         if (!is_asked(p, p->from, i, part)) {
             continue;
         }
-        gal_code code = floor_item(p->spec, p->types, p->from, &p->prices->strategy[i], item, &reason);
-        code = settle(code, &reason, item, err);
+        gal_code code = floor_item(p->spec, p->types, p->from, &p->prices->strategy[i], &p->prices->item[at], &reason);
+        code = settle(code, &reason, &p->prices->legal[at], err);
         if (code != GAL_OK) {
             return code;
         }
@@ -191,7 +192,7 @@ typedef struct listing {
     gal_strategy *strategy;
     uint32_t *first; /* [strategy] of its orders; itself where all are listed */
     bool *taken;     /* [strategy] a first one that is legal for some type */
-    bool *legal;     /* [taken][type] */
+    bool *legal;     /* [strategy][type], of first ones */
 } listing;
 
 static void listing_free(listing *l)
@@ -223,32 +224,59 @@ static gal_code listing_create(const gal_cell_spec *spec, const gal_block_types 
                                                        l->count, l->first, err);
 }
 
-/* Takes what is legal for some type. Returns how many. */
-static uint32_t take_legal(const gal_cell_spec *spec, const gal_block_types *types, listing *l)
+enum { RULE_TASKS = 8 }; /* for as many threads at most */
+
+typedef struct rules {
+    const gal_cell_spec *spec;
+    const gal_block_types *types;
+    listing *l;
+} rules;
+
+/* Of some strategies, whether they are legal. */
+static gal_code ask_rules(void *context, uint32_t task, gal_error *err)
 {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < l->count; i++) {
-        bool *own = &l->legal[(size_t)count * types->type_count];
-        l->taken[i] = false;
-        for (uint32_t type = 0; type < types->type_count && l->first[i] == i; type++) {
-            own[type] = gal_cell_is_legal(spec, types, type, &l->strategy[i]);
-            l->taken[i] = l->taken[i] || own[type];
+    const rules *r = context;
+    const uint32_t types = r->types->type_count;
+    const uint32_t from = (uint32_t)((uint64_t)r->l->count * task / RULE_TASKS);
+    const uint32_t to = (uint32_t)((uint64_t)r->l->count * (task + 1) / RULE_TASKS);
+    (void)err;
+    for (uint32_t i = from; i < to; i++) {
+        bool *own = &r->l->legal[(size_t)i * types];
+        r->l->taken[i] = false;
+        for (uint32_t type = 0; type < types && r->l->first[i] == i; type++) {
+            own[type] = gal_cell_is_legal(r->spec, r->types, type, &r->l->strategy[i]);
+            r->l->taken[i] = r->l->taken[i] || own[type];
         }
-        count += l->taken[i];
     }
-    return count;
+    return GAL_OK;
 }
 
-static void copy_taken(const listing *l, const gal_block_types *types, gal_screened_prices *out)
+/* Takes what is legal for some type. */
+static gal_code take_legal(const gal_cell_spec *spec, const gal_block_types *types, listing *l, uint32_t *taken_count,
+                           gal_error *err)
+{
+    rules r = {spec, types, l};
+    const gal_code code = gal_price_at_once(spec->cache, RULE_TASKS, ask_rules, &r, err);
+    *taken_count = 0;
+    for (uint32_t i = 0; code == GAL_OK && i < l->count; i++) {
+        *taken_count += l->taken[i];
+    }
+    return code;
+}
+
+static void copy_taken(const gal_cell_spec *spec, const listing *l, const gal_block_types *types,
+                       gal_screened_prices *out)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < l->count; i++) {
         if (l->taken[i]) {
-            out->strategy[count++] = l->strategy[i];
+            out->strategy[count] = l->strategy[i];
+            out->part[count] = (uint8_t)gal_price_part_of(spec->cache, &l->strategy[i]);
+            for (uint32_t type = 0; type < types->type_count; type++) {
+                out->legal[(size_t)type * out->strategy_count + count] = l->legal[(size_t)i * types->type_count + type];
+            }
+            count++;
         }
-    }
-    for (size_t i = 0; i < (size_t)types->type_count * count; i++) {
-        out->item[i].legal = l->legal[i % count * types->type_count + i / count];
     }
 }
 
@@ -266,18 +294,19 @@ static gal_code prices_create(const gal_cell_spec *spec, const gal_block_types *
     prices->pp_degree = spec->pp_degree;
     prices->samples = spec->global_batch_samples / spec->microbatch_count;
     prices->which = which;
-    prices->strategy_count = take_legal(spec, types, &l);
+    GAL_TRY(take_legal(spec, types, &l, &prices->strategy_count, err));
     prices->strategy = malloc((prices->strategy_count + 1) * sizeof *prices->strategy);
-    prices->item = calloc((size_t)types->type_count * prices->strategy_count + 1, sizeof *prices->item);
+    const size_t room = (size_t)types->type_count * prices->strategy_count + 1;
+    prices->legal = malloc(room * sizeof *prices->legal);
+    prices->priced = calloc(room, sizeof *prices->priced);
+    prices->item = malloc(room * sizeof *prices->item);
     prices->floored = calloc(types->type_count, sizeof *prices->floored);
     prices->part = malloc((prices->strategy_count + 1) * sizeof *prices->part);
-    if (prices->strategy == NULL || prices->item == NULL || prices->floored == NULL || prices->part == NULL) {
+    if (prices->strategy == NULL || prices->legal == NULL || prices->priced == NULL || prices->item == NULL ||
+        prices->floored == NULL || prices->part == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
-    copy_taken(&l, types, prices);
-    for (uint32_t i = 0; i < prices->strategy_count; i++) {
-        prices->part[i] = (uint8_t)gal_price_part_of(spec->cache, &prices->strategy[i]);
-    }
+    copy_taken(spec, &l, types, prices);
     *out = prices;
     prices = NULL;
 cleanup:
@@ -293,6 +322,8 @@ void gal_screened_prices_free(gal_screened_prices *prices)
         free(prices->part);
         free(prices->floored);
         free(prices->item);
+        free(prices->priced);
+        free(prices->legal);
         free(prices->strategy);
         free(prices);
         prices = next;

@@ -19,7 +19,7 @@ typedef struct some {
 static bool is_priced(const some *o, uint32_t type, uint32_t item)
 {
     const size_t first = (size_t)type * o->s.strategy_count;
-    return o->s.item[first + o->menus.of_item[first + item]].priced;
+    return o->prices->priced[first + o->menus.of_item[first + item]];
 }
 
 /* Prices an item; its bytes and so what they cost are the same. */
@@ -35,7 +35,7 @@ static gal_code price_one(some *o, uint32_t type, uint32_t number, gal_error *er
         item->reduced_seconds = floor.reduced_seconds +
                                 gal_screen_rounds(&o->s.spec) * (item->round_seconds - floor.round_seconds) +
                                 (item->once_seconds - floor.once_seconds);
-        item->reduced_seconds = o->s.item[first + strategy].legal ? item->reduced_seconds : HUGE_VAL;
+        item->reduced_seconds = o->s.legal[first + strategy] ? item->reduced_seconds : HUGE_VAL;
     }
     return code;
 }
@@ -170,6 +170,7 @@ gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_type
     GAL_TRY(gal_screened_prices_find(spec, types, GAL_FIRST_ORDERS, prices, &o.prices, err));
     o.s.strategy = o.prices->strategy;
     o.s.strategy_count = o.prices->strategy_count;
+    o.s.legal = o.prices->legal;
     o.s.item = o.prices->item;
     GAL_TRY(gal_screened_menus_create(&o.s, &o.menus, err));
     o.candidate = malloc(((size_t)o.s.strategy_count + 1) * sizeof *o.candidate);

@@ -444,7 +444,7 @@ static uint32_t choose(const gal_screened *screened, double cutoff, bool *allowe
         bool any = false;
         for (uint32_t type = 0; type < screened->types->type_count; type++) {
             const size_t at = (size_t)type * screened->strategy_count + i;
-            allowed[at] = screened->item[at].legal && screened->reduced_seconds[at] < cutoff;
+            allowed[at] = screened->legal[at] && screened->reduced_seconds[at] < cutoff;
             any = any || allowed[at];
         }
         count += any;

@@ -26,7 +26,7 @@ static void count_type(const gal_cell_spec *spec, const gal_screened *screened, 
         const bool tried = gal_cell_is_legal(spec, screened->types, type, strategy);
         out->tried += tried;
         out->first += tried && first[s] == s;
-        out->open += screened->item[at].legal && screened->reduced_seconds[at] <= plan_seconds;
+        out->open += screened->legal[at] && screened->reduced_seconds[at] <= plan_seconds;
     }
 }
 

@@ -60,7 +60,7 @@ static void share_layouts(chosen *c)
         }
         for (size_t at = 0; any && at < (size_t)s->types->type_count * s->strategy_count; at += s->strategy_count) {
             for (uint32_t i = plain; i < end; i++) {
-                c->allowed[at + i] = s->item[at + i].legal;
+                c->allowed[at + i] = s->legal[at + i];
             }
         }
     }

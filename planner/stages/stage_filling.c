@@ -315,12 +315,12 @@ static int cheaper_first(const void *x, const void *y)
 static void list_ties(const gal_stage_tables *t, uint32_t class, tie *out)
 {
     const gal_screened *s = t->s;
-    const gal_screened_item *item = &s->item[(size_t)s->types->type_of[0] * s->strategy_count];
+    const bool *legal = &s->legal[(size_t)s->types->type_of[0] * s->strategy_count];
     for (uint32_t way = 0; way < t->ways.count; way++) {
         out[way] = (tie){way, HUGE_VAL};
     }
     for (uint32_t i = 0; i < s->strategy_count; i++) {
-        if (item[i].legal && t->class[i] == class) {
+        if (legal[i] && t->class[i] == class) {
             out[t->ways.of[i]].cost = 0.0;
         }
     }
@@ -334,8 +334,9 @@ static void price_ways(const gal_stage_tables *t, uint32_t type, uint32_t stage,
         least[way] = HUGE_VAL;
     }
     for (uint32_t i = 0; i < s->strategy_count; i++) {
-        const gal_screened_item *item = &s->item[(size_t)type * s->strategy_count + i];
-        if (item->legal && t->ways.of[i] != GAL_NO_WAY) {
+        const size_t at = (size_t)type * s->strategy_count + i;
+        const gal_screened_item *item = &s->item[at];
+        if (s->legal[at] && t->ways.of[i] != GAL_NO_WAY) {
             const double bytes = item->bytes + gal_screen_in_flight(&s->spec, stage) * item->saved_bytes;
             const double seconds = gal_stage_tables_seconds(t, item, stage, GAL_TABLE_STEP) +
                                    gal_stage_tables_reduction(t, type, i, stage);

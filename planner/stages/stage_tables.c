@@ -30,7 +30,7 @@ static bool is_legal(const gal_screened *s, uint32_t strategy)
 {
     bool legal = false;
     for (uint32_t type = 0; type < s->types->type_count && !legal; type++) {
-        legal = s->item[(size_t)type * s->strategy_count + strategy].legal;
+        legal = s->legal[(size_t)type * s->strategy_count + strategy];
     }
     return legal;
 }
@@ -156,7 +156,7 @@ static void keep_best(gal_stage_tables *t)
 {
     for (uint32_t type = 0; type < t->s->types->type_count; type++) {
         for (uint32_t k = 0; k < t->listed_count; k++) {
-            if (t->s->item[(size_t)type * t->s->strategy_count + t->listed[k]].legal) {
+            if (t->s->legal[(size_t)type * t->s->strategy_count + t->listed[k]]) {
                 keep(t, type, t->listed[k]);
             }
         }
@@ -464,8 +464,9 @@ static void price_ways(const gal_stage_tables *t, uint32_t type, double first_pr
         least[way] = HUGE_VAL;
     }
     for (uint32_t i = 0; i < t->s->strategy_count; i++) {
-        const gal_screened_item *item = &t->s->item[(size_t)type * t->s->strategy_count + i];
-        if (item->legal && t->ways.of[i] != GAL_NO_WAY) {
+        const size_t at = (size_t)type * t->s->strategy_count + i;
+        const gal_screened_item *item = &t->s->item[at];
+        if (t->s->legal[at] && t->ways.of[i] != GAL_NO_WAY) {
             const double bytes = item->bytes + gal_screen_in_flight(&t->s->spec, stage) * item->saved_bytes;
             const double seconds = gal_stage_tables_seconds(t, item, stage, GAL_TABLE_ADDED) +
                                    gal_stage_tables_reduction(t, type, i, stage);

@@ -41,7 +41,7 @@ static uint32_t *slot_of(const numbering *n, uint32_t strategy)
 
 gal_code gal_table_ways_create(const gal_screened *s, gal_table_ways *out, gal_error *err)
 {
-    const gal_screened_item *item = &s->item[(size_t)s->types->type_of[0] * s->strategy_count];
+    const bool *legal = &s->legal[(size_t)s->types->type_of[0] * s->strategy_count];
     numbering n = {.strategy = s->strategy, .mask = 63};
     while (n.mask < 2 * (uint64_t)s->strategy_count) {
         n.mask = 2 * n.mask + 1;
@@ -54,7 +54,7 @@ gal_code gal_table_ways_create(const gal_screened *s, gal_table_ways *out, gal_e
         return no_memory(err);
     }
     for (uint32_t i = 0; i < s->strategy_count; i++) {
-        uint32_t *slot = item[i].legal ? slot_of(&n, i) : NULL;
+        uint32_t *slot = legal[i] ? slot_of(&n, i) : NULL;
         if (slot != NULL && *slot == 0) {
             *slot = i + 1;
             out->of[i] = out->count++;

@@ -314,7 +314,7 @@ static void check_floors(const gal_screened *first)
                                        .prefetch_depth = first->spec.prefetch_depth};
         const gal_block_price *floor = NULL, *price = NULL;
         gal_error err = {0};
-        if (first->item[i].legal) {
+        if (first->legal[i]) {
             assert_int_equal(gal_price_block_floor(first->spec.cache, &query, &floor, &err), GAL_OK);
             assert_int_equal(gal_price_block(first->spec.cache, &query, &price, &err), GAL_OK);
             check_floor(floor, price);
@@ -329,8 +329,7 @@ static void check_reduced(const trial *t, const off *cell, const gal_screened *s
         const uint32_t type = t->types.type_of[i];
         for (uint32_t s = 0; s < screened->strategy_count; s++) {
             const size_t at = (size_t)type * screened->strategy_count + s;
-            if (screened->item[at].legal &&
-                gal_strategy_equal(&screened->strategy[s], &cell->listed[cell->strategy[i]]) &&
+            if (screened->legal[at] && gal_strategy_equal(&screened->strategy[s], &cell->listed[cell->strategy[i]]) &&
                 !(screened->reduced_seconds[at] <= cell->seconds * (1.0 + rounding))) {
                 fail_msg("a strategy is priced out at %.17g, a plan with it takes %.17g", screened->reduced_seconds[at],
                          cell->seconds);

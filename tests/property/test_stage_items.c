@@ -22,8 +22,7 @@ static double draw(uint64_t *state, uint32_t values)
 
 static gal_screened_item draw_item(uint64_t *state, uint32_t values)
 {
-    return (gal_screened_item){.legal = true,
-                               .forward_seconds = draw(state, values),
+    return (gal_screened_item){.forward_seconds = draw(state, values),
                                .backward_seconds = draw(state, values),
                                .tail_seconds = draw(state, values),
                                .update_seconds = draw(state, values),
