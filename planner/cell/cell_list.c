@@ -4,8 +4,9 @@
 
 #include "schemas/base/workers.h"
 
-/* Fewer are priced before another thread has begun. */
-enum { MANY_STRATEGIES = 1000 };
+/* Fewer than MANY are priced before another thread has begun. Of fewer than MOST the steps of cells are short beside
+ * what cells taken at the same time do not spare each other. */
+enum { MANY_STRATEGIES = 1000, MOST_STRATEGIES = 10000 };
 
 static gal_u32_list batches_of(const gal_search_request *request)
 {
@@ -76,17 +77,21 @@ gal_cell_spec gal_search_cell_spec(const gal_search_request *request, const gal_
                            .storage_limit_bytes = request->storage_bytes};
 }
 
-bool gal_search_is_wide(const gal_search_request *request)
+static size_t room_of(const gal_search_request *request)
 {
-    const uint32_t devices = gal_durations_cluster(request->durations)->device_count;
-    return gal_space_room(&request->space, devices) >= MANY_STRATEGIES;
+    return gal_space_room(&request->space, gal_durations_cluster(request->durations)->device_count);
+}
+
+uint32_t gal_search_cells_at_once(const gal_search_request *request)
+{
+    return room_of(request) >= MOST_STRATEGIES ? GAL_CELLS_AT_ONCE : 1;
 }
 
 static uint32_t thread_count_of(const gal_search_request *request)
 {
     const uint32_t wanted = request->thread_count > 0 ? request->thread_count : gal_workers_cores();
     const uint32_t most = wanted < GAL_SEARCH_THREADS_MAX ? wanted : GAL_SEARCH_THREADS_MAX;
-    return gal_search_is_wide(request) ? most : 1;
+    return room_of(request) >= MANY_STRATEGIES ? most : 1;
 }
 
 gal_code gal_search_cache_create(const gal_search_request *request, gal_price_cache **out, gal_error *err)

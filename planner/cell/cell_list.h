@@ -13,8 +13,10 @@ gal_code gal_search_cells(const gal_search_request *request, gal_cell_numbers **
 gal_cell_spec gal_search_cell_spec(const gal_search_request *request, const gal_cell_numbers *numbers,
                                    gal_price_cache *cache);
 
-/* Whether its strategies are so many that several threads are worth their beginning. */
-bool gal_search_is_wide(const gal_search_request *request);
+/* Cells that take a step, or are proved, at the same time: GAL_CELLS_AT_ONCE where strategies are most, else one. As
+ * many whatever threads there are: what one finds does not spare the others, so the answer depends on it. */
+enum { GAL_CELLS_AT_ONCE = 4 };
+uint32_t gal_search_cells_at_once(const gal_search_request *request);
 
 /* Prices for searches of the request, by its threads where its strategies are many. GAL_ERR_SYSTEM without memory. */
 gal_code gal_search_cache_create(const gal_search_request *request, gal_price_cache **out, gal_error *err);

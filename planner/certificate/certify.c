@@ -8,7 +8,7 @@
 
 /* On a cell, beyond its cheap bounds: about 20 ms. */
 static const uint64_t work_limit = 10000000;
-enum { PASSES = 10, AT_ONCE = 4 /* proofs, where strategies are many */ };
+enum { PASSES = 10 };
 static const double rounding = 1e-9;
 
 typedef struct batch {
@@ -87,8 +87,8 @@ static bool is_proved(const gal_certify_cell *c, double bound)
 static gal_code prove_batch(const batch *b, double good, double *bound, gal_error *err)
 {
     gal_code code = GAL_OK;
-    proof all[AT_ONCE];
-    const uint32_t most = gal_search_is_wide(b->request) ? AT_ONCE : 1;
+    proof all[GAL_CELLS_AT_ONCE];
+    const uint32_t most = gal_search_cells_at_once(b->request);
     uint32_t next = 0;
     while (code == GAL_OK && *bound > 0.0 && next < b->count) {
         const uint32_t wanted = next == 0 ? 1 : most;

@@ -423,7 +423,7 @@ static gal_code advance_uniform(gal_joint *o, gal_joint_cell *c, gal_error *err)
 gal_code gal_joint_advance(gal_joint *o, gal_joint_cell **cell, uint32_t count, gal_error *err)
 {
     gal_code code = GAL_OK;
-    step steps[GAL_JOINT_AT_ONCE];
+    step steps[GAL_CELLS_AT_ONCE];
     for (uint32_t i = 0; i < count && gal_joint_is_uniform(o->request); i++) {
         GAL_TRY(advance_uniform(o, cell[i], err));
     }

@@ -17,10 +17,6 @@ typedef enum gal_joint_level {
 } gal_joint_level;
 #define GAL_JOINT_NO_FINALIST UINT32_MAX
 
-/* Cells that take a step at the same time, where strategies are many. As many whatever threads there are: what one
- * finds does not spare the others, so the answer depends on it. */
-enum { GAL_JOINT_AT_ONCE = 4 };
-
 /* A cell that may still win. */
 typedef struct gal_joint_cell {
     gal_cell_numbers numbers;
@@ -41,7 +37,8 @@ typedef struct gal_joint {
     gal_block_types types;
     gal_screens *screens;
     gal_screened_prices *prices;
-    gal_cell_answer answer[GAL_JOINT_AT_ONCE]; /* their arrays */
+    gal_cell_answer answer[GAL_CELLS_AT_ONCE]; /* their arrays */
+    uint32_t at_once;                          /* gal_search_cells_at_once */
     gal_joint_cell *candidate;
     uint32_t candidate_count;
     double stray;        /* the most of any finalist */
@@ -64,7 +61,7 @@ double gal_joint_wanted_per_sample(const gal_joint *o);
 /* Seconds per sample above which a cell is not worth another look, below the level. */
 double gal_joint_hopeless_per_sample(const gal_joint *o, gal_joint_level below);
 
-/* One step on for each of up to GAL_JOINT_AT_ONCE cells: a truer bound, or the cell solved, by what is known when they
+/* One step on for each of up to GAL_CELLS_AT_ONCE cells: a truer bound, or the cell solved, by what is known when they
  * begin. */
 gal_code gal_joint_advance(gal_joint *o, gal_joint_cell **cell, uint32_t count, gal_error *err);
 /* Says so, and releases what was made to solve it. */

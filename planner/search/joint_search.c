@@ -112,7 +112,7 @@ static uint32_t keep_lowest(gal_joint_cell **cell, uint32_t count)
 static uint32_t choose(gal_joint *o, gal_joint_level below, bool narrow, gal_joint_cell **cell)
 {
     const double hopeless = gal_joint_hopeless_per_sample(o, below);
-    const uint32_t most = hopeless < HUGE_VAL && gal_search_is_wide(o->request) ? GAL_JOINT_AT_ONCE : 1;
+    const uint32_t most = hopeless < HUGE_VAL ? o->at_once : 1;
     uint32_t count = 0;
     for (gal_joint_cell *c = most_promising(o, below, narrow, cell, 0);
          count < most && c != NULL && gal_joint_per_sample(c) < hopeless;
@@ -126,7 +126,7 @@ static uint32_t choose(gal_joint *o, gal_joint_level below, bool narrow, gal_joi
 static gal_code advance_all(gal_joint *o, gal_joint_level below, bool narrow, gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_joint_cell *cell[GAL_JOINT_AT_ONCE];
+    gal_joint_cell *cell[GAL_CELLS_AT_ONCE];
     uint32_t count = choose(o, below, narrow, cell);
     while (code == GAL_OK && count > 0 && !(narrow && o->result->finalist_count > 0)) {
         code = gal_joint_advance(o, cell, count, err);
@@ -293,7 +293,8 @@ static gal_code create(gal_joint *o, gal_error *err)
     gal_code code = GAL_OK;
     const gal_search_request *r = o->request;
     const uint32_t blocks = gal_model_block_count(r->model);
-    for (uint32_t i = 0; i < GAL_JOINT_AT_ONCE; i++) {
+    o->at_once = gal_search_cells_at_once(r);
+    for (uint32_t i = 0; i < GAL_CELLS_AT_ONCE; i++) {
         gal_cell_answer *answer = &o->answer[i];
         answer->stage = calloc(blocks, sizeof *answer->stage);
         answer->strategy = calloc(blocks, sizeof *answer->strategy);
@@ -324,7 +325,7 @@ static void joint_free(gal_joint *o)
     gal_price_cache_free(o->own_cache);
     gal_screens_free(o->screens);
     gal_block_types_free(&o->types);
-    for (uint32_t i = 0; i < GAL_JOINT_AT_ONCE; i++) {
+    for (uint32_t i = 0; i < GAL_CELLS_AT_ONCE; i++) {
         free(o->answer[i].strategy);
         free(o->answer[i].stage);
     }

@@ -54,11 +54,14 @@ verdict 'search --label-limit: one label does not prove'
 "${hard[@]}" --json --gap 20 >rough.json && grep -q '"unproven_cell_count": 1' rough.json &&
     grep -q '"optimality_gap": 0,' proven.json && ! grep -q '"optimality_gap": 0,' rough.json
 verdict 'search --gap: a rough plan will do'
-wide=(galplan search --model gpt2-small --cluster h100-8 --batch 32 --json
+wide=(galplan search --json --batch 64
     --space dp,sdp,tp,sp,recompute,selective,ulysses,ring,zigzag,2d,2.5d,3d,keep,stepped,overlap)
-"${wide[@]}" --jobs 1 -o one.json >one.txt && "${wide[@]}" -j 3 -o three.json >three.txt &&
-    cmp one.json three.json && cmp one.txt three.txt && refuses --jobs "${wide[@]}" --jobs 0
-verdict 'search --jobs: the same plan'
+for on in 'gpt2-small h100-8' 'vit-huge-32 a100-64'; do # cells one by one; some at the same time
+    one=("${wide[@]}" --model "${on% *}" --cluster "${on#* }")
+    "${one[@]}" --jobs 1 -o one.json >one.txt && "${one[@]}" -j 3 -o three.json >three.txt &&
+        cmp one.json three.json && cmp one.txt three.txt && refuses --jobs "${one[@]}" --jobs 0
+    verdict "search --jobs: the same plan, $on"
+done
 galplan search --model "$valid/model.json" --profile "$valid/profile.json" -o profiled.json >/dev/null &&
     grep -q '"profile_hash": "[0-9a-f]\{16\}"' profiled.json && grep -q '"profile_hash": ""' plan.json
 verdict 'search --profile: the plan names the profile'
