@@ -458,19 +458,47 @@ static void part_sync(const gal_price_cache *cache, const gal_price_query *query
     }
 }
 
-/* With activations or weights on storage a block takes no less than with them in the host's memory: bounds of what is
- * there are of what is on storage too (planner/certificate/claims.c). A price of a short chain may say otherwise, where
- * blocks that wait for storage hide what else they wait for, or where beside such blocks one gains less. */
+/* What offload is held against: the same with what is on storage in the host's memory or, of moments alone there and of
+ * what is in the host's memory, all of it on the device. false: nothing is anywhere else. */
+static bool moved_back(const gal_strategy *strategy, gal_strategy *out)
+{
+    *out = *strategy;
+    if (strategy->offload_storage_activations_percent > 0 || strategy->offload_storage_parameters_percent > 0) {
+        out->offload_storage_activations_percent = out->offload_storage_parameters_percent = 0;
+        return true;
+    }
+    *out = gal_strategy_on_device(strategy);
+    return gal_strategy_offloads(strategy);
+}
+
+/* Of the update what is the block's own, and each of what it shares. */
+static void take_no_less_update(const gal_block_price *than, gal_block_price *out)
+{
+    double own = out->update_seconds, least = than->update_seconds, more = 0.0;
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+        own -= out->shared_update_seconds[shared];
+        least -= than->shared_update_seconds[shared];
+        more += fmax(than->shared_update_seconds[shared] - out->shared_update_seconds[shared], 0.0);
+        out->shared_update_seconds[shared] =
+            fmax(out->shared_update_seconds[shared], than->shared_update_seconds[shared]);
+    }
+    out->update_seconds += more + fmax(least - own, 0.0);
+}
+
+/* What is offloaded saves bytes of the device, and takes a block no less time: what no plan without it reaches, no plan
+ * reaches (planner/search/joint_search.h), and bounds of what is in the host's memory are of what is on storage too
+ * (planner/certificate/claims.c). A price of a short chain may say otherwise, where blocks that wait for copies hide
+ * what else they wait for, or where beside such blocks one gains less; so may an update of which the host has a share
+ * that it is done with before the device is. */
 static gal_code take_no_less(gal_price_cache *cache, const gal_price_query *query, gal_block_price *out, gal_error *err)
 {
-    gal_strategy in_memory = *query->strategy;
+    gal_strategy back;
     gal_price_query alike = *query;
     const gal_block_price *than = NULL;
-    if (in_memory.offload_storage_activations_percent == 0 && in_memory.offload_storage_parameters_percent == 0) {
+    if (!moved_back(query->strategy, &back)) {
         return GAL_OK;
     }
-    in_memory.offload_storage_activations_percent = in_memory.offload_storage_parameters_percent = 0;
-    alike.strategy = &in_memory;
+    alike.strategy = &back;
     const gal_code code = gal_price_block_here(cache, &alike, &than, err);
     if (code != GAL_OK) {
         return code;
@@ -490,6 +518,7 @@ static gal_code take_no_less(gal_price_cache *cache, const gal_price_query *quer
     for (uint32_t level = 0; level < GAL_LINK_LEVELS_MAX; level++) {
         out->link_share[level] = fmax(out->link_share[level], than->link_share[level]);
     }
+    take_no_less_update(than, out);
     return GAL_OK;
 }
 
@@ -630,7 +659,15 @@ gal_code gal_price_floor_here(gal_price_cache *cache, const gal_price_query *ask
     void *found = gal_price_find(cache, &key);
     if (found == NULL) {
         gal_block_price price;
+        gal_strategy back;
         GAL_TRY(floor_anew(cache, &query, &parts_of.own->lone, &axes->levels, &price, err));
+        if (moved_back(&strategy, &back)) {
+            gal_price_query alike = query;
+            const gal_block_price *than = NULL;
+            alike.strategy = &back;
+            GAL_TRY(gal_price_floor_here(cache, &alike, &than, err));
+            take_no_less_update(than, &price);
+        }
         GAL_TRY(gal_price_keep(cache, &key, &price, sizeof price, &found, err));
     }
     *out = found;

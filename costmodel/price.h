@@ -31,6 +31,10 @@
  * Of a tensor that several blocks of a stage hold (gal_shared) one pays: its update, its bytes, and what the token
  * table takes of sync, are told apart. Another block that holds one is priced where one of its kind has brought it: in
  * a chain of one more.
+ * What a block has in the host's memory or on storage saves bytes of the device, and takes no less time: each part of a
+ * price is at least what it is of the same strategy with all of it on the device. An Adam of the host that takes over
+ * some of the device's and is done before it does not count as a gain: at a tenth of the device's rate that is a tenth
+ * of the update at most. So no plan has a lower objective than the same without offload (property/test_on_devices).
  * A chunk of weights is of several blocks: each is priced with a unit of its own, whose collectives take the block's
  * share of a full chunk's seconds (what a chunk saves are latencies), and with what it takes of a stage's bytes at
  * least (lone.c): those of a stage with chunks are read from its program. A price depends on (type of block, strategy,
@@ -160,6 +164,7 @@ bool gal_price_charge_allows(const gal_price_charge *charge, const gal_block_pri
 /* of: not charged itself; stays the caller's and is to be freed later than *out. GAL_ERR_SYSTEM without memory. */
 gal_code gal_price_cache_create_charged(gal_price_cache *of, const gal_price_charge *charge, gal_price_cache **out,
                                         gal_error *err);
+bool gal_price_cache_is_charged(const gal_price_cache *cache);
 
 /* The neighbour `to` follows query's block; across a stage border too (there without the transfer). */
 gal_code gal_price_pair(gal_price_cache *cache, const gal_price_query *query, uint32_t to_type,

@@ -255,6 +255,11 @@ gal_code gal_price_cache_create(const gal_model *model, const gal_durations *dur
     return GAL_OK;
 }
 
+bool gal_price_cache_is_charged(const gal_price_cache *cache)
+{
+    return cache->of != NULL;
+}
+
 gal_code gal_price_cache_create_charged(gal_price_cache *of, const gal_price_charge *charge, gal_price_cache **out,
                                         gal_error *err)
 {

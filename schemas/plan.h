@@ -312,6 +312,8 @@ static inline bool gal_strategy_offloads(const gal_strategy *strategy)
 {
     return strategy->offload_optimizer_percent > 0 || strategy->offload_activations_percent > 0;
 }
+/* The same with all of it on the device. */
+gal_strategy gal_strategy_on_device(const gal_strategy *strategy);
 /* Into how many parts the samples of a microbatch are: DP, SDP and what a grid adds, q, depth q, l^2. */
 uint32_t gal_strategy_sample_parts(const gal_strategy *strategy);
 bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b);

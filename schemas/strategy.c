@@ -100,6 +100,16 @@ bool gal_strategy_equal(const gal_strategy *a, const gal_strategy *b)
            a->shard_unit == b->shard_unit && a->chunk_elements == b->chunk_elements;
 }
 
+gal_strategy gal_strategy_on_device(const gal_strategy *strategy)
+{
+    gal_strategy out = *strategy;
+    out.offload_optimizer_percent = out.offload_storage_percent = 0;
+    out.offload_parameters_percent = out.offload_storage_parameters_percent = 0;
+    out.offload_activations_percent = out.offload_storage_activations_percent = 0;
+    out.offload_storage_masters = false;
+    return out;
+}
+
 gal_overlap gal_strategy_overlap_of(const gal_strategy *strategy, gal_block_kind kind)
 {
     return kind == GAL_BLOCK_ATTENTION || kind == GAL_BLOCK_FFN ? strategy->overlap : GAL_OVERLAP_NONE;

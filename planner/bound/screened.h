@@ -23,7 +23,8 @@ typedef struct gal_screened_item {
     const gal_block_memory *memory;                          /* of its price, which is the same on all stages */
 } gal_screened_item;
 
-/* Which orders of axes are listed: of first ones prices show what they do of all (planner/space/orders.h). */
+/* With spec.moving: of the strategies of the space those that are one of that plan's with all of it on the device.
+ * Which orders of axes are listed: of first ones prices show what they do of all (planner/space/orders.h). */
 typedef enum gal_screened_orders { GAL_ALL_ORDERS, GAL_FIRST_ORDERS } gal_screened_orders;
 
 /* Of all cells of equal stages and samples per microbatch. */

@@ -203,6 +203,27 @@ static void listing_free(listing *l)
     free(l->strategy);
 }
 
+static bool is_moved(const gal_plan *plan, const gal_strategy *strategy)
+{
+    const gal_strategy on_device = gal_strategy_on_device(strategy);
+    bool found = plan == NULL;
+    for (uint32_t run = 0; !found && run < plan->run_count; run++) {
+        found = gal_strategy_equal(&plan->run[run].strategy, &on_device);
+    }
+    return found;
+}
+
+static void keep_moved(const gal_cell_spec *spec, listing *l)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < l->count; i++) {
+        if (is_moved(spec->moving, &l->strategy[i])) {
+            l->strategy[kept++] = l->strategy[i];
+        }
+    }
+    l->count = kept;
+}
+
 static gal_code listing_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
                                listing *l, gal_error *err)
 {
@@ -216,6 +237,7 @@ static gal_code listing_create(const gal_cell_spec *spec, const gal_block_types 
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
     l->count = gal_space_strategies(spec->space, devices, l->strategy);
+    keep_moved(spec, l);
     for (uint32_t i = 0; i < l->count; i++) {
         l->first[i] = i;
     }

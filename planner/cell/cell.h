@@ -42,7 +42,9 @@ typedef struct gal_cell_spec {
     uint64_t storage_limit_bytes;
     const gal_strategy *listed; /* these strategies, listed_count of them; NULL: gal_space_strategies */
     uint32_t listed_count;
-    const bool *allowed; /* [type][listed], each legal for the type; NULL: all legal ones */
+    const bool *allowed;    /* [type][listed], each legal for the type; NULL: all legal ones */
+    const gal_plan *moving; /* NULL, or strategies of the space alone that are this plan's but for what they have in the
+                             * host's memory (planner/bound/screened.h) */
 } gal_cell_spec;
 
 typedef enum gal_shared_kind {

@@ -65,6 +65,7 @@ gal_cell_spec gal_search_cell_spec(const gal_search_request *request, const gal_
                            .durations = request->durations,
                            .cache = cache,
                            .space = &request->space,
+                           .moving = request->moving,
                            .device_count = cluster->device_count,
                            .pp_degree = numbers->pp_degree,
                            .microbatch_count = numbers->microbatch_count,

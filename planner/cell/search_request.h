@@ -35,6 +35,9 @@ typedef struct gal_search_request {
     gal_u32_list pp_degrees;        /* empty: all divisors of the device count */
     gal_space space;
     gal_schedule schedule;
+    bool is_short;          /* the fastest plans are known to have no room on the devices: offload is not left out first
+                             * (planner/search/joint_parts.c), which changes the time alone */
+    const gal_plan *moving; /* NULL, or of the space this plan's strategies alone, but for what they offload */
     uint32_t chunk_count; /* with the interleaved schedule; there and with zero bubble plans are uniform (uniform.h) */
     uint32_t prefetch_depth;
     uint32_t thread_count;    /* of a search of many strategies; 0: as many as there are cores. The answer does not

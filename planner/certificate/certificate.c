@@ -7,6 +7,9 @@
 
 #include "planner/certificate/certificate_cuts.h"
 
+/* Of a device: more than any plan takes. */
+static const uint64_t unlimited_bytes = UINT64_C(1) << 56;
+
 enum { BANDS = 8, CHARGES = 3, SLOPES = 40, TIGHTENINGS = 60, WEIGHTS = 9, CONVERSION_WORK = 10000 };
 
 typedef gal_cert_choice choice;
@@ -515,17 +518,37 @@ static gal_code raise_bound(const gal_certificate_sources *from, const gal_certi
     return code;
 }
 
+/* By every source in turn. */
+static gal_code bound_cell(const gal_certificate_sources *from, const gal_certificate_cell *cell, double enough,
+                           double good, gal_certificate_proof *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    for (gal_cert_source i = 0; i < GAL_CERT_SOURCES && code == GAL_OK && out->seconds < good; i++) {
+        const bool skipped = (i == GAL_CERT_FLOORS || i == GAL_CERT_SOME) && cell->pp_degree > 1;
+        code = skipped ? GAL_OK : raise_bound(from, cell, i, enough, good, out, err);
+    }
+    return code;
+}
+
 gal_code gal_certificate_bound(const gal_certificate_sources *from, const gal_certificate_cell *cell,
                                double enough_seconds, double good_seconds, gal_certificate_proof *out, gal_error *err)
 {
     const bool divides = cell->device_count % cell->pp_degree == 0 &&
                          cell->global_batch_samples % cell->microbatch_count == 0 &&
                          cell->pp_degree <= gal_model_block_count(cell->model);
+    const bool may_leave_out = cell->space->offload && !gal_price_cache_is_charged(from->cache);
     gal_code code = GAL_OK;
     *out = (gal_certificate_proof){divides ? 0.0 : HUGE_VAL, !divides};
-    for (gal_cert_source i = 0; i < GAL_CERT_SOURCES && code == GAL_OK && out->seconds < good_seconds; i++) {
-        const bool skipped = (i == GAL_CERT_FLOORS || i == GAL_CERT_SOME) && cell->pp_degree > 1;
-        code = skipped ? GAL_OK : raise_bound(from, cell, i, enough_seconds, good_seconds, out, err);
+    const bool on_devices = may_leave_out && cell->way != GAL_CERTIFICATE_AS_IT_IS;
+    if (on_devices) {
+        gal_space space = *cell->space;
+        gal_certificate_cell without = *cell;
+        space.offload = false;
+        without.space = &space;
+        without.arena_limit_bytes = unlimited_bytes;
+        code = bound_cell(from, &without, enough_seconds, good_seconds, out, err);
     }
-    return code;
+    return code == GAL_OK && !(on_devices && cell->way == GAL_CERTIFICATE_ON_DEVICES)
+               ? bound_cell(from, cell, enough_seconds, good_seconds, out, err)
+               : code;
 }

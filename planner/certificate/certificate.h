@@ -22,6 +22,15 @@
 #include "costmodel/price.h"
 #include "schemas/plan.h"
 
+/* Of a space with offload: that saves bytes of a device and no time (costmodel/price.h), so the same without it, on
+ * devices without a limit, has a bound of all its plans. That first, and where it is no good the cell as it is; or one
+ * of them alone. Under a charge for the host's memory as it is. */
+typedef enum gal_certificate_way {
+    GAL_CERTIFICATE_BOTH_WAYS,
+    GAL_CERTIFICATE_ON_DEVICES,
+    GAL_CERTIFICATE_AS_IT_IS
+} gal_certificate_way;
+
 /* The plans that a bound is of: stages of several pieces and split backward are not bounded. */
 typedef struct gal_certificate_cell {
     const gal_model *model;
@@ -31,6 +40,7 @@ typedef struct gal_certificate_cell {
     uint32_t global_batch_samples, microbatch_count, pp_degree;
     uint64_t work_limit;        /* harder means are given up beyond it: what is proved then is less; UINT64_MAX: none */
     uint64_t arena_limit_bytes; /* per device, charged as a search does: rings at their depth times the largest use */
+    gal_certificate_way way;
 } gal_certificate_cell;
 
 /* All of the cell's model and of the same durations. */

@@ -14,6 +14,7 @@ static const double rounding = 1e-9;
 typedef struct batch {
     const gal_search_request *request;
     const gal_certificate_sources *from;
+    gal_certificate_way way;
     gal_certify_cell *cell;
     uint32_t count;
 } batch;
@@ -50,7 +51,8 @@ static gal_code prove_cell(void *context, uint32_t index, gal_error *err)
                                        .microbatch_count = spec.microbatch_count,
                                        .pp_degree = spec.pp_degree,
                                        .work_limit = work_limit,
-                                       .arena_limit_bytes = spec.arena_limit_bytes};
+                                       .arena_limit_bytes = spec.arena_limit_bytes,
+                                       .way = p->b->way};
     return gal_certificate_bound(from, &cell, p->bound, fmin(p->good, p->bound), &p->own, err);
 }
 
@@ -111,11 +113,11 @@ static bool is_bounded(const gal_search_request *r)
 
 /* A cell that was proved up to a bound that fell later may be proved a little less up to that one: so the bound itself
  * is asked for, as galplan verify will, until it stands. One that still falls is not claimed. */
-gal_code gal_certify(const gal_search_request *request, const gal_certificate_sources *from, gal_certify_cell *cell,
-                     uint32_t count, double *searched_seconds, gal_plan *plan, gal_error *err)
+gal_code gal_certify(const gal_search_request *request, const gal_certificate_sources *from, gal_certificate_way way,
+                     gal_certify_cell *cell, uint32_t count, double *searched_seconds, gal_plan *plan, gal_error *err)
 {
     gal_code code = GAL_OK;
-    batch b = {.request = request, .from = from, .cell = cell, .count = count};
+    batch b = {.request = request, .from = from, .way = way, .cell = cell, .count = count};
     const double good = *searched_seconds * (1.0 - request->gap / 10.0);
     double bound = is_bounded(request) ? *searched_seconds : 0.0;
     double claim = HUGE_VAL;

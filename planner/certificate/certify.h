@@ -15,11 +15,12 @@ typedef struct gal_certify_cell {
 /* Fills the plan's certificate and lower bound.
  * from               of the request's model and durations: those of the search will do, for what they keep depends on
  *                    nothing else
+ * way                by which the cells' bounds may be proved
  * cell               all of the plan's batch, in the order of the search; `count` >= 1; sorted
  * *searched_seconds  what the search found no plan of the batch to take less than; becomes what is claimed, where that
  *                    is as good
  * GAL_ERR_SYSTEM without memory; else as gal_price_block. */
-gal_code gal_certify(const gal_search_request *request, const gal_certificate_sources *from, gal_certify_cell *cell,
-                     uint32_t count, double *searched_seconds, gal_plan *plan, gal_error *err);
+gal_code gal_certify(const gal_search_request *request, const gal_certificate_sources *from, gal_certificate_way way,
+                     gal_certify_cell *cell, uint32_t count, double *searched_seconds, gal_plan *plan, gal_error *err);
 
 #endif

@@ -527,10 +527,12 @@ static void claim(joint *j)
     j->best->unproven_cell_count = winner->objective_seconds > bound * (1.0 + j->request->gap);
 }
 
+enum { LISTED_MOST = 262144 }; /* of more, what is on storage is not chosen beside all else */
+
 static bool is_listed(const gal_search_request *request, const gal_space *space)
 {
     const uint32_t devices = gal_durations_cluster(request->durations)->device_count;
-    return gal_space_strategies(space, devices, NULL) <= GAL_SPACE_MAX;
+    return gal_space_strategies(space, devices, NULL) <= LISTED_MOST;
 }
 
 gal_space gal_host_stored_space(const gal_search_request *request, const gal_host_limits *limits)

@@ -32,7 +32,7 @@
 #include "planner/search/storage_fit.h"
 
 /* The request's space with activations on storage, and weights, as far as the limits let them; each is left out where
- * that would be more strategies than a search takes (GAL_SPACE_MAX), moments first, if the request has those. */
+ * that would be more than 262,144 strategies, moments first, if the request has those. */
 gal_space gal_host_stored_space(const gal_search_request *request, const gal_host_limits *limits);
 
 /* request: of one batch, with a cache; a schedule whose plans are not uniform. whole: what gal_search gives for it,

@@ -164,6 +164,7 @@ static gal_code leave_out(const gal_search_request *request, const gal_host_limi
     bool within = false;
     gal_search_result found = {0};
     gal_search_request less = *request;
+    less.is_short = true;
     while (less.space.offload && !within) {
         less.space.offload_left_out++;
         less.space.offload = less.space.offload_left_out < GAL_SPACE_OFFLOADS;

@@ -77,6 +77,12 @@ void gal_joint_close(gal_joint *o, gal_joint_cell *c)
     tell_work(o, 0, 0);
 }
 
+void gal_joint_note_solved(gal_joint *o, gal_joint_cell *c)
+{
+    o->result->solved_cell_count += !c->solved;
+    c->solved = true;
+}
+
 gal_cell_spec gal_joint_spec(const gal_joint *o, const gal_joint_cell *c)
 {
     return gal_search_cell_spec(o->request, &c->numbers, o->cache);
@@ -89,7 +95,8 @@ bool gal_joint_is_uniform(const gal_search_request *r)
 
 double gal_joint_wanted_per_sample(const gal_joint *o)
 {
-    return gal_finalists_wanted(o->result, o->request->finalist_count);
+    const double own = gal_finalists_wanted(o->result, o->request->finalist_count);
+    return o->known_per_sample > 0.0 ? fmin(own, o->known_per_sample) : own;
 }
 
 static double gap_of(const gal_joint *o, gal_joint_level below)
@@ -399,7 +406,9 @@ static gal_code settle(const step *s, gal_error *err)
     }
     const gal_code code = note_paths(s, err);
     const bool staged = c->level == GAL_JOINT_PROMISING;
-    o->result->solved_cell_count += staged || (c->level == GAL_JOINT_SCREENED && s->hopeless);
+    if (staged || (c->level == GAL_JOINT_SCREENED && s->hopeless)) {
+        gal_joint_note_solved(o, c);
+    }
     c->level++;
     if (staged) {
         drop_prices(o, c, GAL_FIRST_ORDERS, GAL_JOINT_STAGED);
@@ -414,7 +423,7 @@ static gal_code settle(const step *s, gal_error *err)
 
 static gal_code advance_uniform(gal_joint *o, gal_joint_cell *c, gal_error *err)
 {
-    o->result->solved_cell_count++;
+    gal_joint_note_solved(o, c);
     const gal_code code = solve_uniform(o, c, err);
     gal_joint_close(o, c);
     return code;

@@ -1,5 +1,6 @@
 /* What a search in the making consists of: its cells, each on its way from a floor to a solution. For joint_search.c,
- * which says which cells are next, and joint_cell.c, which takes them a step on, alone. */
+ * which says which cells are next, joint_cell.c, which takes them a step on, and joint_parts.c, which searches parts of
+ * the space first, alone. */
 #ifndef GAL_PLANNER_SEARCH_JOINT_INTERNAL_H
 #define GAL_PLANNER_SEARCH_JOINT_INTERNAL_H
 
@@ -16,6 +17,8 @@ typedef enum gal_joint_level {
     GAL_JOINT_CLOSED
 } gal_joint_level;
 #define GAL_JOINT_NO_FINALIST UINT32_MAX
+/* The objective of a plan strays from its simulation by as much as the finalists' do, and by this much at most. */
+#define GAL_JOINT_STRAY_MOST 0.25
 
 /* A cell that may still win. */
 typedef struct gal_joint_cell {
@@ -28,6 +31,7 @@ typedef struct gal_joint_cell {
     uint32_t *stage, *strategy; /* [block] of its path, as screened numbers strategies; owned, NULL: none */
     double path_seconds;        /* of that path; the finalist's plan may take less */
     double *weights;            /* as gal_staged has it with that path; owned */
+    bool solved;                /* a chain was looked for */
 } gal_joint_cell;
 
 typedef struct gal_joint {
@@ -41,8 +45,10 @@ typedef struct gal_joint {
     uint32_t at_once;                          /* gal_search_cells_at_once */
     gal_joint_cell *candidate;
     uint32_t candidate_count;
-    double stray;        /* the most of any finalist */
-    uint64_t chain_work; /* of chains of the search, since it knows a plan */
+    double stray;            /* the most of any finalist */
+    uint64_t chain_work;     /* of chains of the search, since it knows a plan */
+    bool on_devices;         /* done, by bounds of the space without offload, on devices without a limit */
+    double known_per_sample; /* of plans that are known elsewhere: as gal_joint_wanted_per_sample; 0: none are */
     gal_search_progress now;
 } gal_joint;
 
@@ -66,5 +72,17 @@ double gal_joint_hopeless_per_sample(const gal_joint *o, gal_joint_level below);
 gal_code gal_joint_advance(gal_joint *o, gal_joint_cell **cell, uint32_t count, gal_error *err);
 /* Says so, and releases what was made to solve it. */
 void gal_joint_close(gal_joint *o, gal_joint_cell *c);
+void gal_joint_note_solved(gal_joint *o, gal_joint_cell *c);
+
+/* Its cells, from a request and an empty result. Freed also if it fails. */
+gal_code gal_joint_create(gal_joint *o, gal_error *err);
+void gal_joint_free(gal_joint *o);
+/* Until no cell below the level is worth another look. narrow: narrow stages alone, until a plan is known. */
+gal_code gal_joint_advance_all(gal_joint *o, gal_joint_level below, bool narrow, gal_error *err);
+gal_code gal_joint_search_candidates(gal_joint *o, gal_error *err);
+void gal_joint_close_all(gal_joint *o);
+
+/* Parts of the space: their plans, and bounds of all; on_devices: nothing is left to be searched. */
+gal_code gal_joint_begin(gal_joint *o, gal_error *err);
 
 #endif

@@ -10,18 +10,9 @@
 #include "planner/least/least.h"
 #include "planner/search/joint_internal.h"
 
-/* The objective of a plan strays from its simulation by as much as the finalists' do, and by this much at most. */
-static const double largest_stray = 0.25;
-
 /* Cells of stages of so few devices in so few stages have few strategies: a first plan of theirs, soon found, spares
  * the others, which have thousands, much of their time. */
 enum { NARROW_DEVICES = 8, NARROW_STAGES = 16 };
-
-/* Of more devices the simplest strategies are searched first, of every cell in its stages: what they give is mostly
- * within 1 % of the best, and spares the others (1,024 devices, every axis: llama2-7b 1.2 s in place of 3.6,
- * swin-huge-32 25 in place of 33). Of 64, where memory is short and they lack what saves it, nothing was gained. */
-static const char *const simplest = "dp,sdp,tp";
-enum { FEW_DEVICES = NARROW_DEVICES * NARROW_STAGES };
 
 /* ---- the cells ---- */
 
@@ -56,7 +47,8 @@ static gal_code list_candidates(gal_joint *o, gal_error *err)
     for (uint32_t i = 0; i < count; i++) {
         GAL_TRY(add_candidate(o, &numbers[i], err));
     }
-    o->result->cell_count = o->now.cell_count = o->candidate_count;
+    o->result->cell_count = o->candidate_count;
+    o->now.cell_count += o->candidate_count;
 cleanup:
     free(numbers);
     return code;
@@ -123,7 +115,7 @@ static uint32_t choose(gal_joint *o, gal_joint_level below, bool narrow, gal_joi
 }
 
 /* narrow: those alone, until a plan is known. */
-static gal_code advance_all(gal_joint *o, gal_joint_level below, bool narrow, gal_error *err)
+gal_code gal_joint_advance_all(gal_joint *o, gal_joint_level below, bool narrow, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_joint_cell *cell[GAL_CELLS_AT_ONCE];
@@ -136,11 +128,11 @@ static gal_code advance_all(gal_joint *o, gal_joint_level below, bool narrow, ga
 }
 
 /* All cells in their stages first: a good plan spares the rest. */
-static gal_code search_candidates(gal_joint *o, gal_error *err)
+gal_code gal_joint_search_candidates(gal_joint *o, gal_error *err)
 {
-    gal_code code = advance_all(o, GAL_JOINT_STAGED, true, err);
-    code = code == GAL_OK ? advance_all(o, GAL_JOINT_STAGED, false, err) : code;
-    return code == GAL_OK ? advance_all(o, GAL_JOINT_CLOSED, false, err) : code;
+    gal_code code = gal_joint_advance_all(o, GAL_JOINT_STAGED, true, err);
+    code = code == GAL_OK ? gal_joint_advance_all(o, GAL_JOINT_STAGED, false, err) : code;
+    return code == GAL_OK ? gal_joint_advance_all(o, GAL_JOINT_CLOSED, false, err) : code;
 }
 
 /* ---- nothing was found: the least that would do ---- */
@@ -201,10 +193,10 @@ static double reach_of(const gal_joint *o)
 
 static gal_code simulate(gal_joint *o, gal_finalist *f, gal_error *err)
 {
-    const gal_code code = gal_finalist_predict(o->request, f, err);
+    const gal_code code = f->simulated_seconds > 0.0 ? GAL_OK : gal_finalist_predict(o->request, f, err);
     if (code == GAL_OK) {
         const double stray = fabs(f->simulated_seconds - f->objective_seconds) / f->objective_seconds;
-        o->stray = fmin(largest_stray, fmax(o->stray, stray));
+        o->stray = fmin(GAL_JOINT_STRAY_MOST, fmax(o->stray, stray));
     }
     return code;
 }
@@ -264,19 +256,28 @@ static gal_code certify(gal_joint *o, gal_finalist *winner, gal_error *err)
         }
     }
     const gal_certificate_sources from = {o->request->durations, o->cache, gal_screens_floors(o->screens)};
-    code = gal_certify(o->request, &from, cell, count, bound, &winner->plan, err);
+    const gal_certificate_way way = !o->on_devices ? GAL_CERTIFICATE_AS_IT_IS
+                                    : o->at_once > 1
+                                        ? GAL_CERTIFICATE_ON_DEVICES /* of many strategies it is sooner done */
+                                        : GAL_CERTIFICATE_BOTH_WAYS;
+    code = gal_certify(o->request, &from, way, cell, count, bound, &winner->plan, err);
     free(cell);
     return code;
 }
 
-static gal_code conclude(gal_joint *o, gal_error *err)
+void gal_joint_close_all(gal_joint *o)
 {
-    gal_search_result *result = o->result;
     for (uint32_t i = 0; i < o->candidate_count; i++) {
         if (o->candidate[i].level != GAL_JOINT_CLOSED) {
             gal_joint_close(o, &o->candidate[i]);
         }
     }
+}
+
+static gal_code conclude(gal_joint *o, gal_error *err)
+{
+    gal_search_result *result = o->result;
+    gal_joint_close_all(o);
     result->feasible = result->finalist_count > 0;
     if (!result->feasible) {
         return GAL_OK;
@@ -288,7 +289,7 @@ static gal_code conclude(gal_joint *o, gal_error *err)
     return certify(o, &result->finalist[0], err);
 }
 
-static gal_code create(gal_joint *o, gal_error *err)
+gal_code gal_joint_create(gal_joint *o, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_search_request *r = o->request;
@@ -313,7 +314,7 @@ cleanup:
     return code;
 }
 
-static void joint_free(gal_joint *o)
+void gal_joint_free(gal_joint *o)
 {
     for (uint32_t i = 0; i < o->candidate_count; i++) {
         gal_screened_free(&o->candidate[i].screened);
@@ -331,66 +332,16 @@ static void joint_free(gal_joint *o)
     }
 }
 
-/* The plans of another search for the same, of some of the space, as those of the cells. */
-static gal_code take_plans(gal_joint *o, gal_joint *from, gal_error *err)
-{
-    for (uint32_t i = 0; i < o->candidate_count; i++) {
-        gal_joint_cell *c = &o->candidate[i];
-        const gal_cell_spec spec = gal_joint_spec(o, c);
-        for (uint32_t k = 0; k < from->candidate_count; k++) {
-            const gal_joint_cell *d = &from->candidate[k];
-            if (d->finalist == GAL_JOINT_NO_FINALIST || memcmp(&d->numbers, &c->numbers, sizeof c->numbers) != 0) {
-                continue;
-            }
-            if (gal_finalist_add(o->request, &spec, o->result) == NULL) {
-                return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
-            }
-            c->finalist = o->result->finalist_count - 1;
-            gal_finalist *to = &o->result->finalist[c->finalist], was = *to;
-            *to = from->result->finalist[d->finalist];
-            from->result->finalist[d->finalist] = was;
-        }
-    }
-    o->now.samples_per_second = from->now.samples_per_second;
-    return GAL_OK;
-}
-
-/* A good plan soon: of the simplest strategies. */
-static gal_code begin_simply(gal_joint *o, gal_error *err)
-{
-    gal_code code = GAL_OK;
-    gal_search_request request = *o->request;
-    gal_search_result result = {0};
-    gal_joint simple = {.request = &request, .result = &result};
-    const uint32_t devices = gal_durations_cluster(request.durations)->device_count;
-    const uint32_t few = request.few_devices > 0 ? request.few_devices : FEW_DEVICES;
-    gal_space some;
-    GAL_TRY(gal_space_parse(simplest, &some, err));
-    gal_space_meet(&o->request->space, &some, &request.space);
-    request.cache = o->cache;
-    request.tell = NULL;
-    if (devices > few && !gal_joint_is_uniform(&request) &&
-        gal_space_room(&request.space, devices) < gal_space_room(&o->request->space, devices)) {
-        GAL_TRY(create(&simple, err));
-        GAL_TRY(advance_all(&simple, GAL_JOINT_STAGED, true, err));
-        GAL_TRY(advance_all(&simple, GAL_JOINT_STAGED, false, err));
-        GAL_TRY(take_plans(o, &simple, err));
-        o->result->label_count = result.label_count;
-    }
-cleanup:
-    joint_free(&simple);
-    gal_search_result_free(&result);
-    return code;
-}
-
 gal_code gal_search(const gal_search_request *request, gal_search_result *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_search_result result = {0};
     gal_joint o = {.request = request, .result = &result};
-    GAL_TRY(create(&o, err));
-    GAL_TRY(begin_simply(&o, err));
-    GAL_TRY(search_candidates(&o, err));
+    GAL_TRY(gal_joint_create(&o, err));
+    GAL_TRY(gal_joint_begin(&o, err));
+    if (!o.on_devices) {
+        GAL_TRY(gal_joint_search_candidates(&o, err));
+    }
     if (result.finalist_count == 0) {
         GAL_TRY(search_least_bytes(&o, err));
     }
@@ -399,7 +350,7 @@ gal_code gal_search(const gal_search_request *request, gal_search_result *out, g
     *out = result;
     memset(&result, 0, sizeof result);
 cleanup:
-    joint_free(&o);
+    gal_joint_free(&o);
     gal_search_result_free(&result);
     return code;
 }

@@ -30,6 +30,15 @@ static gal_code add(gal_pareto *pareto, uint64_t limit_bytes, gal_search_result 
     return GAL_OK;
 }
 
+static bool offloads(const gal_plan *plan)
+{
+    bool found = false;
+    for (uint32_t r = 0; r < plan->run_count; r++) {
+        found = found || gal_strategy_offloads(&plan->run[r].strategy);
+    }
+    return found;
+}
+
 gal_code gal_pareto_find(const gal_search_request *request, uint32_t most, uint64_t step_bytes, gal_pareto *out,
                          gal_error *err)
 {
@@ -53,6 +62,7 @@ gal_code gal_pareto_find(const gal_search_request *request, uint32_t most, uint6
             break;
         }
         const uint64_t peak_bytes = result.finalist[0].peak_bytes;
+        own.is_short = own.is_short || offloads(&result.finalist[0].plan);
         GAL_TRY(add(&pareto, own.memory_bytes, &result, err));
         gal_search_result_free(&result);
         own.memory_bytes = peak_bytes > step_bytes ? peak_bytes - step_bytes : 1;

@@ -19,7 +19,7 @@
 #include "schemas/base/options.h"
 #include "schemas/plan.h"
 
-enum { GAL_SPACE_MAX = 262144, GAL_SPACE_OFFLOADS = 12 /* what of a block may be in the host's memory, ways */ };
+enum { GAL_SPACE_MAX = 1048576, GAL_SPACE_OFFLOADS = 12 /* what of a block may be in the host's memory, ways */ };
 
 /* Everything allowed but Ulysses, rings and grids of TP, which have to be asked for; no takeaway applied. */
 void gal_space_all(gal_space *out);

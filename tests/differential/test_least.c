@@ -161,7 +161,7 @@ static void try_from(brute *b, uint32_t block)
 static bool brute_least(const trial *t, uint64_t *least, uint32_t *layout_count)
 {
     static gal_strategy strategy[GAL_SPACE_MAX];
-    uint32_t layout[GAL_SPACE_MAX], first[GAL_SPACE_MAX];
+    static uint32_t layout[GAL_SPACE_MAX], first[GAL_SPACE_MAX];
     const uint32_t devices = t->spec.device_count / t->spec.pp_degree;
     const uint32_t count = gal_space_strategies(&t->space, devices, strategy);
     bool few = t->types.block_count <= BLOCKS_MAX;
