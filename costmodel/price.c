@@ -635,6 +635,17 @@ static gal_code floor_anew(const gal_price_cache *cache, const gal_price_query *
     return read_memory(cache, query, lone, &out->memory, err);
 }
 
+/* As take_no_less, which takes a lag that is longer than the other's for as much of it as sync grows by alone: so of
+ * that here as much as the other's. */
+static void floor_no_less(const gal_block_price *than, gal_block_price *out)
+{
+    const double late = than->backward_seconds + than->once_seconds + than->lag_seconds - than->table_sync_seconds;
+    out->forward_seconds = fmax(out->forward_seconds, below * than->forward_seconds);
+    out->backward_seconds = fmax(out->backward_seconds, below * than->backward_seconds);
+    out->lag_seconds = below * late - out->backward_seconds;
+    take_no_less_update(than, out);
+}
+
 /* With a charge for bytes in the host's memory, with what is on storage, or of a block that would be lowered anew, the
  * price itself. */
 gal_code gal_price_floor_here(gal_price_cache *cache, const gal_price_query *asked, const gal_block_price **out,
@@ -666,7 +677,7 @@ gal_code gal_price_floor_here(gal_price_cache *cache, const gal_price_query *ask
             const gal_block_price *than = NULL;
             alike.strategy = &back;
             GAL_TRY(gal_price_floor_here(cache, &alike, &than, err));
-            take_no_less_update(than, &price);
+            floor_no_less(than, &price);
         }
         GAL_TRY(gal_price_keep(cache, &key, &price, sizeof price, &found, err));
     }

@@ -1,7 +1,7 @@
 /* Offload saves bytes of a device and no time. So no plan has a lower objective than the same with all of it on its
  * devices, and a search that looks without offload first, on devices of any size, finds what one finds that does not
  * (under a charge of nothing for the host's memory, where it may not: gal_price_cache_is_charged). Inputs: PLANS random
- * plans (200), and searches under three limits of memory for every 25 of them. timeout_seconds: 600 */
+ * plans (200), and searches under three limits of memory for every 50 of them. timeout_seconds: 600 */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "tests/support/random_plan.h"
 #include "tests/support/random_search.h"
 
-enum { PLANS = 200, PLANS_PER_SEARCH = 25, SEED = 20261124 };
+enum { PLANS = 200, PLANS_PER_SEARCH = 50, SEED = 20261124 };
 static const double rounding = 1e-9;
 
 static uint32_t plan_count(void)
