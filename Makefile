@@ -518,7 +518,7 @@ bench-search-curves:
 	@$(MAKE) $(J) all
 	@python3 tests/bench/search_curves.py $(BUILD)/galplan
 
-## bench-search-axes: time of searches with every axis on 8, 64 and 1,024 devices (4 minutes)
+## bench-search-axes: time of searches with every axis on 8, 64 and 1,024 devices (2 minutes)
 .PHONY: bench-search-axes
 bench-search-axes:
 	@$(MAKE) $(J) all
