@@ -25,15 +25,16 @@ typedef struct expander {
     const gal_cost *cost;
     gal_expand_options options;
     gal_expansion *out;
-    uint32_t *pair_of; /* [buffer * streams + stream]: index + 1 into pair; owns the memory of the next six */
+    uint32_t *pair_of; /* [buffer * streams + stream]: index + 1 into pair; owns the memory of the next seven */
     pair *pair;
     access *access;
     uint32_t *awaited;
     uint32_t *steps_to; /* [instruction]: number in its fragment and stream, from 1 */
     uint8_t *observed;  /* [instruction]: another stream may wait for its end */
-    uint32_t pair_count, item_count, awaited_count, access_count, wait_count;
+    uint32_t pair_count, item_count, awaited_count, access_count, binding_count, wait_count;
     uint32_t *latest; /* [pair's items]: steps of the stream, earlier calls */
     fragment_accesses *fragment;
+    gal_step_list (*list)[GAL_STREAM_COUNT]; /* [fragment]: out's, until its memory is taken */
 } expander;
 
 static gal_code out_of_memory(gal_error *err)
@@ -41,7 +42,7 @@ static gal_code out_of_memory(gal_error *err)
     return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: simulation");
 }
 
-/* Two blocks of memory: this is most of what a price does. */
+/* One block of memory: this is most of what a price does. */
 static gal_code expander_create(expander *e, gal_error *err)
 {
     const gal_program *program = e->program;
@@ -50,27 +51,41 @@ static gal_code expander_create(expander *e, gal_error *err)
     const size_t operands = (size_t)program->operand_count + 1;
     const size_t pairs = ((size_t)program->buffer_count + 1) * GAL_STREAM_COUNT;
     const size_t fragments = gal_program_fragments(program);
-    e->pair_of = malloc(pairs * sizeof *e->pair_of + fragments * sizeof *e->fragment + waits * sizeof *e->pair +
-                        operands * sizeof *e->access + waits * sizeof *e->awaited +
+    e->pair_of = malloc(pairs * sizeof *e->pair_of + fragments * (sizeof *e->fragment + sizeof *e->list) +
+                        waits * sizeof *e->pair + operands * sizeof *e->access + waits * sizeof *e->awaited +
                         instructions * (sizeof *e->steps_to + sizeof *e->observed));
-    e->out->step = malloc(instructions * (sizeof *e->out->step + sizeof *e->out->step_of) +
-                          fragments * sizeof *e->out->list + waits * sizeof *e->out->wait);
-    if (e->pair_of == NULL || e->out->step == NULL) {
+    if (e->pair_of == NULL) {
         return out_of_memory(err);
     }
     e->fragment = (fragment_accesses *)(e->pair_of + pairs);
-    e->pair = (pair *)(e->fragment + fragments);
+    e->list = (gal_step_list(*)[GAL_STREAM_COUNT])(e->fragment + fragments);
+    e->pair = (pair *)(e->list + fragments);
     e->access = (access *)(e->pair + waits);
     e->awaited = (uint32_t *)(e->access + operands);
     e->steps_to = e->awaited + waits;
     e->observed = (uint8_t *)(e->steps_to + instructions);
     memset(e->pair_of, 0, pairs * sizeof *e->pair_of);
     memset(e->fragment, 0, fragments * sizeof *e->fragment);
+    memset(e->list, 0, fragments * sizeof *e->list);
     memset(e->observed, 0, instructions);
-    e->out->list = (gal_step_list(*)[GAL_STREAM_COUNT])(e->out->step + instructions);
-    memset(e->out->list, 0, fragments * sizeof *e->out->list);
-    e->out->wait = (gal_step_wait *)(e->out->list + fragments);
-    e->out->step_of = (uint32_t *)(e->out->wait + waits);
+    return GAL_OK;
+}
+
+/* What is kept, once it is counted: hundreds of these are. */
+static gal_code reserve_steps(expander *e, gal_error *err)
+{
+    const size_t fragments = gal_program_fragments(e->program);
+    gal_expansion *out = e->out;
+    out->step = malloc(((size_t)out->step_count + 1) * sizeof *out->step + fragments * sizeof *out->list +
+                       ((size_t)e->binding_count + 1) * sizeof *out->wait +
+                       ((size_t)e->program->instruction_count + 1) * sizeof *out->step_of);
+    if (out->step == NULL) {
+        return out_of_memory(err);
+    }
+    out->list = (gal_step_list(*)[GAL_STREAM_COUNT])(out->step + out->step_count + 1);
+    memcpy(out->list, e->list, fragments * sizeof *out->list);
+    out->wait = (gal_step_wait *)(out->list + fragments);
+    out->step_of = (uint32_t *)(out->wait + e->binding_count + 1);
     return GAL_OK;
 }
 
@@ -149,6 +164,7 @@ static void name_pairs(expander *e, uint32_t f)
             if (left_out(e, in->stream) || !binds(e, in, wait)) {
                 continue;
             }
+            e->binding_count++;
             if (wait->kind == GAL_WAIT_INSTRUCTION) {
                 e->observed[fragment->first + wait->target] = 1;
             } else if (wait->kind == GAL_WAIT_BUFFER) {
@@ -204,7 +220,7 @@ static void number_steps(expander *e, uint32_t f)
 {
     const gal_program *program = e->program;
     const gal_fragment *fragment = &program->fragment[f];
-    gal_step_list *list = e->out->list[f];
+    gal_step_list *list = e->list[f];
     uint32_t last[GAL_STREAM_COUNT];
     for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
         const uint32_t stream = program->instruction[i].stream;
@@ -285,7 +301,7 @@ static void list_steps(expander *e, uint32_t f)
     }
 }
 
-static void list_fragments(expander *e)
+static gal_code list_fragments(expander *e, gal_error *err)
 {
     bool called[GAL_FRAGMENTS_MAX] = {false};
     for (uint32_t c = 0; c < e->out->call_count; c++) {
@@ -300,9 +316,15 @@ static void list_fragments(expander *e)
         if (called[f]) {
             list_accesses(e, f);
             number_steps(e, f);
+        }
+    }
+    const gal_code code = reserve_steps(e, err);
+    for (uint32_t f = 0; f < gal_program_fragments(e->program) && code == GAL_OK; f++) {
+        if (called[f]) {
             list_steps(e, f);
         }
     }
+    return code;
 }
 
 static gal_code reserve_calls(expander *e, gal_error *err)
@@ -353,7 +375,7 @@ gal_code gal_expand(const gal_program *program, const gal_call *call, uint32_t c
     uint32_t completed[GAL_STREAM_COUNT] = {0};
     uint32_t row_count = 0;
     GAL_TRY(expander_create(&e, err));
-    list_fragments(&e);
+    GAL_TRY(list_fragments(&e, err));
     GAL_TRY(reserve_calls(&e, err));
     for (uint32_t c = 0; c < call_count; c++) {
         resolve_call(&e, c, completed, &row_count);

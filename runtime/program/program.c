@@ -110,13 +110,14 @@ static void *copy_of(const void *array, size_t bytes)
 gal_program *gal_program_copy_lists(const gal_program *program)
 {
     const gal_program *p = program;
-    gal_program *copy = malloc(sizeof *copy); /* of the long arrays at the end what is in use */
+    const size_t arenas_bytes = gal_program_arenas(p) * sizeof p->arena[0];
+    gal_program *copy = malloc(offsetof(gal_program, arena) + arenas_bytes); /* of the last long array what is in use */
     if (copy == NULL) {
         return NULL;
     }
     memcpy(copy, p, offsetof(gal_program, fragment));
     memcpy(copy->fragment, p->fragment, gal_program_fragments(p) * sizeof p->fragment[0]);
-    memcpy(copy->arena, p->arena, gal_program_arenas(p) * sizeof p->arena[0]);
+    memcpy(copy->arena, p->arena, arenas_bytes);
     copy->instruction = copy_of(p->instruction, p->instruction_count * sizeof *p->instruction);
     copy->operand = copy_of(p->operand, p->operand_count * sizeof *p->operand);
     copy->shape = copy_of(p->shape, p->shape_count * sizeof *p->shape);

@@ -15,8 +15,8 @@ void gal_large_pages_reserve(void)
 {
     const uintptr_t begin = ((uintptr_t)sbrk(0) + LARGE_PAGE_BYTES - 1) / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
     (void)mallopt(M_TOP_PAD, RESERVED_BYTES);
-    void *volatile grows = malloc(LARGE_PAGE_BYTES); /* more than a heap begins with */
-    free(grows);
+    void *volatile first = malloc(1); /* with it a heap begins, and of a page beyond it nothing is written yet */
+    free(first);
     const uintptr_t end = (uintptr_t)sbrk(0);
     (void)mallopt(M_TOP_PAD, LATER_BYTES);
     if (begin < end && madvise((void *)begin, end - begin, MADV_HUGEPAGE) == 0) {
