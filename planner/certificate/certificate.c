@@ -99,12 +99,33 @@ static choice cheapest_on(prover *v, uint32_t block, uint32_t class, const choic
     return least;
 }
 
+/* Of one class, where no rows are converted: every block takes what is cheapest there. */
+static choice chain_of_cheapest(prover *v, const chain *c)
+{
+    choice rest = nothing, least = none;
+    for (uint32_t block = c->end; block-- > c->begin;) {
+        const bool last = block + 1 == c->end;
+        const uint32_t type = v->t.types.type_of[block];
+        v->on[block] = rest.cost;
+        if (block == c->begin) {
+            least = less(least, gal_cert_joined(best_of(v, last ? GAL_CERT_ALONE : GAL_CERT_FIRST, type), &rest));
+        }
+        rest = gal_cert_joined(best_of(v, last ? GAL_CERT_LAST : GAL_CERT_INSIDE, type), &rest);
+        v->rest[block] = rest;
+    }
+    return least;
+}
+
 /* The cheapest choice of the chain's blocks, backwards, without classes whose chains are `beyond` one of one class. */
 static choice cheapest_chain(prover *v, const chain *c, double rate, double price, double beyond)
 {
     const uint32_t classes = v->classes;
     choice least = none;
     gal_cert_menus_price(&v->t, rate, price, v->top, classes, v->best);
+    if (classes == 1) {
+        v->work += c->end - c->begin;
+        return chain_of_cheapest(v, c);
+    }
     const double most = gal_cert_menus_limit(&v->t, classes, v->best, c->begin, c->end, v->before) + beyond;
     v->ahead = 0.0;
     v->work += (uint64_t)(c->end - c->begin) * classes * classes;
