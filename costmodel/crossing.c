@@ -366,6 +366,7 @@ static gal_code lay_out(gal_crossings *crossings, const gal_crossing_chain *chai
     }
     *out = NULL;
     if (equal) {
+        gal_expansion_keep_steps(&crossing->expansion);
         *out = crossing;
         crossing = NULL;
     }

@@ -251,6 +251,7 @@ static gal_code structure_create(gal_structures *structures, const gal_lone_chai
         list_parts(structure, program, GAL_FRAGMENT_BACKWARD, chain);
     }
     list_parts(structure, program, GAL_FRAGMENT_BACKWARD_SYNC, chain);
+    gal_expansion_keep_steps(&structure->expansion);
     *out = structure;
     structure = NULL;
 cleanup:

@@ -71,11 +71,6 @@ static choice *best_of(const prover *v, gal_cert_position at, uint32_t type)
     return &v->best[((size_t)at * v->t.types.type_count + type) * v->classes];
 }
 
-static choice less(choice a, choice b)
-{
-    return b.cost < a.cost || (b.cost == a.cost && b.bytes < a.bytes) ? b : a;
-}
-
 /* Between the classes, in front of the block. Once all is spent one that nobody has asked for counts as nothing. */
 static double conversion(prover *v, uint32_t block, uint32_t from, uint32_t to)
 {
@@ -93,27 +88,30 @@ static choice cheapest_on(prover *v, uint32_t block, uint32_t class, const choic
         const uint32_t to = (v->easiest + i) % v->classes;
         if (to != class && rest[to].cost < least.cost) {
             const double seconds = rate > 0.0 ? conversion(v, block, class, to) : 0.0;
-            least = less(least, gal_cert_joined(&(choice){rate * seconds, seconds, 0.0}, &rest[to]));
+            least = gal_cert_cheaper(least, gal_cert_joined(&(choice){rate * seconds, seconds, 0.0}, &rest[to]));
         }
     }
     return least;
 }
 
 /* Of one class, where no rows are converted: every block takes what is cheapest there. */
-static choice chain_of_cheapest(prover *v, const chain *c)
+static choice chain_of_cheapest(prover *v, const chain *c, double rate, double price)
 {
-    choice rest = nothing, least = none;
-    for (uint32_t block = c->end; block-- > c->begin;) {
-        const bool last = block + 1 == c->end;
-        const uint32_t type = v->t.types.type_of[block];
-        v->on[block] = rest.cost;
-        if (block == c->begin) {
-            least = less(least, gal_cert_joined(best_of(v, last ? GAL_CERT_ALONE : GAL_CERT_FIRST, type), &rest));
-        }
-        rest = gal_cert_joined(best_of(v, last ? GAL_CERT_LAST : GAL_CERT_INSIDE, type), &rest);
-        v->rest[block] = rest;
+    choice rest = nothing, behind = nothing;
+    for (uint32_t type = 0; type < v->t.types.type_count; type++) {
+        *best_of(v, GAL_CERT_INSIDE, type) = gal_cert_cheapest(&v->t, type, GAL_CERT_INSIDE, rate, price, v->top);
     }
-    return least;
+    for (uint32_t block = c->end; block-- > c->begin;) {
+        const uint32_t type = v->t.types.type_of[block];
+        const choice own = block + 1 < c->end ? *best_of(v, GAL_CERT_INSIDE, type)
+                                              : gal_cert_cheapest(&v->t, type, GAL_CERT_LAST, rate, price, v->top);
+        behind = rest;
+        rest = gal_cert_joined(&own, &behind);
+        v->on[block] = behind.cost, v->rest[block] = rest;
+    }
+    const gal_cert_position at = c->begin + 1 < c->end ? GAL_CERT_FIRST : GAL_CERT_ALONE;
+    const choice first = gal_cert_cheapest(&v->t, v->t.types.type_of[c->begin], at, rate, price, v->top);
+    return gal_cert_joined(&first, &behind);
 }
 
 /* The cheapest choice of the chain's blocks, backwards, without classes whose chains are `beyond` one of one class. */
@@ -121,11 +119,11 @@ static choice cheapest_chain(prover *v, const chain *c, double rate, double pric
 {
     const uint32_t classes = v->classes;
     choice least = none;
-    gal_cert_menus_price(&v->t, rate, price, v->top, classes, v->best);
     if (classes == 1) {
         v->work += c->end - c->begin;
-        return chain_of_cheapest(v, c);
+        return chain_of_cheapest(v, c, rate, price);
     }
+    gal_cert_menus_price(&v->t, rate, price, v->top, classes, v->best);
     const double most = gal_cert_menus_limit(&v->t, classes, v->best, c->begin, c->end, v->before) + beyond;
     v->ahead = 0.0;
     v->work += (uint64_t)(c->end - c->begin) * classes * classes;
@@ -142,7 +140,7 @@ static choice cheapest_chain(prover *v, const chain *c, double rate, double pric
             v->on[(size_t)block * classes + class] = next.cost;
             rest[class] =
                 v->before[block] + own[class].cost + next.cost <= most ? gal_cert_joined(&own[class], &next) : none;
-            least = had && block == c->begin ? less(least, gal_cert_joined(&first[class], &next)) : least;
+            least = had && block == c->begin ? gal_cert_cheaper(least, gal_cert_joined(&first[class], &next)) : least;
             easiest = rest[class].cost < rest[easiest].cost ? class : easiest;
         }
         v->easiest = easiest, v->ahead = rest[easiest].cost;

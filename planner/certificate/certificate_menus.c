@@ -1,5 +1,6 @@
 /* Menus that are kept. Of the tables of a kind of stage a proof asks again and again: under every weight of the first
  * stage's tail, with every effort, for every stage that is tightened; two of five times for one that it had before. */
+#include <math.h>
 #include <string.h>
 
 #include "planner/certificate/certificate_prices.h"
@@ -89,4 +90,17 @@ void gal_cert_menus_open(gal_cert_prices *v, uint32_t kind, gal_cert_table table
     v->menus = kept->known ? kept->menus : v->room;
     v->menus.kind = k;
     v->menus.table = table;
+}
+
+gal_cert_choice gal_cert_cheapest(const gal_cert_prices *v, uint32_t type, gal_cert_position at, double rate,
+                                  double price, double top)
+{
+    const gal_cert_menu *menu = &v->menus.of[type];
+    gal_cert_choice least = {HUGE_VAL, HUGE_VAL, 0.0};
+    for (const gal_cert_item *i = menu->item; i < menu->item + menu->count; i++) {
+        if (i->turn_bytes <= top) {
+            least = gal_cert_cheaper(least, gal_cert_choice_of(i, at, rate, price));
+        }
+    }
+    return least;
 }

@@ -430,11 +430,6 @@ void gal_cert_menus_fill(gal_cert_prices *v, const gal_cert_kind *k, gal_cert_ta
     sum_up(v, out);
 }
 
-gal_cert_choice gal_cert_choice_of(const gal_cert_item *item, gal_cert_position at, double rate, double price)
-{
-    return (gal_cert_choice){rate * item->seconds[at] + price * item->bytes[at], item->seconds[at], item->bytes[at]};
-}
-
 void gal_cert_menus_price(const gal_cert_prices *v, double rate, double price, double top, uint32_t class_count,
                           gal_cert_choice *best)
 {
@@ -447,10 +442,7 @@ void gal_cert_menus_price(const gal_cert_prices *v, double rate, double price, d
             const gal_cert_item *i = &v->menus.of[type].item[j];
             gal_cert_choice *to = &best[(size_t)type * class_count + i->class % class_count];
             for (uint32_t at = 0; at < GAL_CERT_POSITIONS && i->turn_bytes <= top; at++, to += stride) {
-                const gal_cert_choice own = gal_cert_choice_of(i, at, rate, price);
-                if (own.cost < to->cost || (own.cost == to->cost && own.bytes < to->bytes)) {
-                    *to = own;
-                }
+                *to = gal_cert_cheaper(*to, gal_cert_choice_of(i, at, rate, price));
             }
         }
     }

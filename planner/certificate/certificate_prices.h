@@ -201,6 +201,12 @@ static inline gal_cert_choice gal_cert_joined(const gal_cert_choice *a, const ga
     return (gal_cert_choice){a->cost + b->cost, a->seconds + b->seconds, a->bytes + b->bytes};
 }
 
+/* Of two the cheaper one, of equal ones the smaller. */
+static inline gal_cert_choice gal_cert_cheaper(gal_cert_choice a, gal_cert_choice b)
+{
+    return b.cost < a.cost || (b.cost == a.cost && b.bytes < a.bytes) ? b : a;
+}
+
 /* Into a list what no other beats of its own and of another's with more seconds and bytes, as long as they then cost no
  * more than `most`: seconds, and bytes at the price. Where there are more than GAL_CERT_LABELS, the least of two
  * neighbours stands for both. spare: whose labels it takes, and leaves its own for. */
@@ -215,10 +221,18 @@ double gal_cert_list_least(const gal_cert_list *list, double price);
 double gal_cert_list_fastest(const gal_cert_list *list, double limit_bytes);
 
 /* Of an item at a cost of `rate` per second, 1 or 0, and `price` per byte. */
-gal_cert_choice gal_cert_choice_of(const gal_cert_item *item, gal_cert_position at, double rate, double price);
+static inline gal_cert_choice gal_cert_choice_of(const gal_cert_item *item, gal_cert_position at, double rate,
+                                                 double price)
+{
+    return (gal_cert_choice){rate * item->seconds[at] + price * item->bytes[at], item->seconds[at], item->bytes[at]};
+}
 
-/* The cheapest items of the menus that take up to `top` bytes in turn, of several the smallest; infinity: none.
- * best[position][type][class], classes beyond the count taken together */
+/* The cheapest item of the type's menu that takes up to `top` bytes in turn, of several the smallest; infinity: none.
+ */
+gal_cert_choice gal_cert_cheapest(const gal_cert_prices *prices, uint32_t type, gal_cert_position at, double rate,
+                                  double price, double top);
+/* The same of all types, positions and classes, classes beyond the count taken together:
+ * best[position][type][class]. */
 void gal_cert_menus_price(const gal_cert_prices *prices, double rate, double price, double top, uint32_t class_count,
                           gal_cert_choice *best);
 
