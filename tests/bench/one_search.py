@@ -11,13 +11,12 @@ def once(galplan, arguments, limit_seconds):
     """Wall seconds (None: stopped at the limit), processor seconds, resident megabytes, the printed object (None: no
     plan)."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:
+        files = [(os.POSIX_SPAWN_DUP2, printed.fileno(), 1), (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
+        command = [galplan, "search", "--json", "-q", *arguments]
+        resource.setrlimit(resource.RLIMIT_CPU, (limit_seconds, resource.RLIM_INFINITY))  # which the process has too
         began = time.monotonic()
-        child = os.fork()
-        if child == 0:
-            os.dup2(printed.fileno(), 1)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            resource.setrlimit(resource.RLIMIT_CPU, (limit_seconds, limit_seconds))
-            os.execv(galplan, [galplan, "search", "--json", "-q", *arguments])
+        child = os.posix_spawn(galplan, command, os.environ, file_actions=files)  # a fork copies this interpreter: 1 ms
+        resource.setrlimit(resource.RLIMIT_CPU, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         _, status, usage = os.wait4(child, 0)
         took = time.monotonic() - began
         megabytes = usage.ru_maxrss / 1024
