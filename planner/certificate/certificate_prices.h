@@ -227,8 +227,8 @@ static inline gal_cert_choice gal_cert_choice_of(const gal_cert_item *item, gal_
     return (gal_cert_choice){rate * item->seconds[at] + price * item->bytes[at], item->seconds[at], item->bytes[at]};
 }
 
-/* The cheapest item of the type's menu that takes up to `top` bytes in turn, of several the smallest; infinity: none.
- */
+/* The cheapest item of the type's menu that takes up to `top` bytes in turn, of several the smallest; if there is none
+ * its cost is infinity. rate and price as of gal_cert_choice_of. */
 gal_cert_choice gal_cert_cheapest(const gal_cert_prices *prices, uint32_t type, gal_cert_position at, double rate,
                                   double price, double top);
 /* The same of all types, positions and classes, classes beyond the count taken together:

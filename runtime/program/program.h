@@ -506,7 +506,8 @@ gal_code gal_program_derive_waits(gal_program *program, uint32_t fragment_count,
 /* What waits and lives depend on, as numbers: operators, streams, buffers and their classes, accesses. Programs of
  * equal keys have equal ones, whatever their shapes and bytes. Returns their count; writes them if key is not NULL. */
 uint32_t gal_program_lists_key(const gal_program *program, uint16_t *key);
-/* A copy without waits, layouts, parameters and calls, in no more memory than that takes; NULL without memory. */
+/* A copy without waits, layouts, parameters and calls, in no more memory than that takes: arena[] ends with
+ * gal_program_arenas(), so the struct is not to be copied by value. NULL without memory. */
 gal_program *gal_program_copy_lists(const gal_program *program);
 /* Places the buffers by the lives of `like`: of itself, or of a program whose key is equal. */
 void gal_place(gal_program *program, const gal_program *like);

@@ -3,7 +3,7 @@
 
 Usage: tests/bench/search.py GALPLAN [RUNS]
 
-Median wall time of RUNS (9) processes and the largest resident set of any, beside the target; what each found. A search
+Median wall time of RUNS (15) processes and the largest resident set of any, beside the target; what each found. A search
 that takes longer than a minute is stopped and reported as such. Exit 1 if a target is missed."""
 import json
 import os
@@ -47,7 +47,7 @@ def run(galplan, arguments, folder):
 def main():
     galplan = sys.argv[1]
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_SECONDS, resource.RLIM_INFINITY))  # which each process has too
-    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 9
+    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 15
     missed = False
     print(f"{'search':64} {'median':>10} {'target':>9} {'memory':>9}  {'samples/s':>9} {'gap':>8}")
     for arguments, target in CASES:

@@ -6,8 +6,8 @@ Usage: tests/bench/search_axes.py GALPLAN [DEVICES]
 Wall seconds of `galplan search --space ...` from catalogue names on all cores, the median of as many runs as CASES says,
 beside the target; behind them processor seconds and resident memory. Of every axis; units of sharding (bucket, and
 chunk, which has a search of its own behind it) are added in rows without a target, and so is a batch of which devices
-have no room for what would be fastest, so that what goes to the host is searched. A search of more than LIMIT_SECONDS is stopped and
-reported as such. Exit 1 if a target is missed."""
+have no room for what would be fastest, so that what goes to the host is searched. A search of more than LIMIT_SECONDS
+is stopped and reported as such. Exit 1 if a target is missed."""
 import os
 import sys
 
