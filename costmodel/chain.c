@@ -76,6 +76,7 @@ void gal_chain_read(const gal_alone_ends *ends, uint32_t block_count, gal_chain_
 {
     const double *call = ends->call_seconds;
     out->forward_seconds = call[FORWARD_1] - call[BACKWARD_0];
+    out->first_forward_seconds = call[FORWARD_0];
     out->backward_seconds = call[BACKWARD_0] - call[FORWARD_0];
     out->sync_seconds = call[SYNC] - call[FORWARD_1] - out->backward_seconds;
     out->left_seconds = fmax(ends->reduce_seconds[BACKWARD_0] - call[BACKWARD_0], 0.0);

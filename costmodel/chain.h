@@ -30,6 +30,7 @@ typedef struct gal_chain_spec {
 /* Seconds of forward and backward after a first forward and backward, and with sync instead of backward. */
 typedef struct gal_chain_times {
     double forward_seconds, backward_seconds; /* compute's */
+    double first_forward_seconds;             /* of that first forward, in front of which nothing runs */
     double sync_seconds;                      /* backward with sync on all streams, less backward_seconds */
     double left_seconds;                      /* what reductions still take where that backward's compute ends */
     double late_seconds;                      /* by what, for that, compute of backward with sync ends later */

@@ -34,7 +34,7 @@ bool gal_lag_is_awaited(const gal_strategy *strategy);
 /* Parts sync. lag_seconds: e, no more than sync is taken. alone: hides nothing else. borrowed_seconds: of sync, what
  * another block of the stage brings; lag has it too. */
 void gal_lag_part(bool alone, double borrowed_seconds, gal_block_price *price);
-/* e again, of a price that is in parts. */
+/* e again, of a price that is in parts; not of an embedding, whose once_seconds has first_seconds too. */
 double gal_lag_of(double borrowed_seconds, const gal_block_price *price);
 
 #endif

@@ -29,21 +29,22 @@
  * A gather runs beside a neighbour that gathers nothing, two units ahead, but a block's price is of a block among its
  * like: a token table's, before forward, is hidden by the backward of blocks that are under ZeRO-2, and no price of the
  * table knows them. As a gain of pairs it would be below 0 and no longer of rows alone, by which bounds and the
- * certificate tell neighbours apart; and pairs do not say it: what one neighbour's kernels could hide of a block's
- * gathers and reductions, taken off wherever the neighbour has slack, leaves 15 of 3,600 mixed plans more than 10 % off
- * instead of 7, and 73 of as many of one strategy instead of 1; taken off beside neighbours that gather nothing alone
- * it leaves 4 of the 7. Nor does it know that the first parts of what is on storage are read before the update
- * (test_price_offload.c), which counts where a stage stores few. Of 14,400 random plans (4 seeds; PLANS=1000
- * tests/property/test_price) the objective is more than 10 % off for 6, by such gathers, at worst 16 % too dear; of
- * 2,400 with buckets or chunks for none. Of one stage on slow links, of many blocks and one or two microbatches, of
- * 8,400 plans for 8 of mixed strategies of ZeRO-2 and 3, at worst 20 % too dear, by such gathers of a head (as a plain
- * sum for 60, at worst 24 %: lag.h). The median of the first is 0.41 % (0.62 % and 13 plans with the mean of k_i for
- * every stage; 0.15 % and 10 with the longest path itself, whose maximum no search of sums has; each stage's round as
- * its program alone takes it leaves 1 of them; all before sync was priced by one block less). A stage with chunks of
- * weights is no sum: it takes no less than its program alone (chunk_round.h). Departs from Galvatron-BMW, Eq. 9, which
- * counts every stage's gradient sync as part of the pipeline's critical path: here the reduce stream runs beside
- * compute, and on programs of 16 stages that equation was 16 to 95 % above their simulation where n = m - 1 and k = 1
- * were within 5 %. */
+ * certificate tell neighbours apart. Pairs would nearly say it: what a block of ZeRO-3 takes longer than the same of
+ * ZeRO-1, in forward and half of it in backward taken off by the neighbour before, the other half by the one behind,
+ * each where it gathers nothing and no more than its kernels and reductions leave time for, leaves 2 of the 9 plans
+ * below more than 10 % off, at worst 10.5 %. Of embeddings, heads and bridges alone it leaves 3. Nor does it know that
+ * the first parts of what is on storage are read before the update (test_price_offload.c), which counts where a stage
+ * stores few. Of 14,400 random plans (4 seeds; PLANS=1000 tests/property/test_price) the objective is more than 10 %
+ * off for 6, by such gathers, at worst 16 % too dear; of 2,400 with buckets or chunks for none. Of one stage on slow
+ * links, of many blocks and one or two microbatches, of 8,400 plans for 3 of mixed strategies of ZeRO-2 and 3, at worst
+ * 12 % too dear, by such gathers of a head (for 8, at worst 20 %, where the first microbatch is priced as the others:
+ * price.h; as a plain sum for 60, at worst 24 %: lag.h). The median of the first is 0.39 % (0.62 % and 13 plans with
+ * the mean of k_i for every stage; 0.15 % and 10 with the longest path itself, whose maximum no search of sums has;
+ * each stage's round as its program alone takes it leaves 1 of them; all before sync was priced by one block less). A
+ * stage with chunks of weights is no sum: it takes no less than its program alone (chunk_round.h). Departs from
+ * Galvatron-BMW, Eq. 9, which counts every stage's gradient sync as part of the pipeline's critical path: here the
+ * reduce stream runs beside compute, and on programs of 16 stages that equation was 16 to 95 % above their simulation
+ * where n = m - 1 and k = 1 were within 5 %. */
 #ifndef GAL_COSTMODEL_OBJECTIVE_H
 #define GAL_COSTMODEL_OBJECTIVE_H
 

@@ -157,8 +157,9 @@ static double forward_of_stage(const gal_price_cache *cache, const gal_price_que
     return block_seconds * gal_model_block_count(cache->model) / stages_of(cache, query);
 }
 
-/* Share of a chain's backward: where two calls differ by less it is by rounding alone. Their seconds are differences of
- * sums of up to some thousand steps, each rounded to 2^-53; what is real has at least a link's latency. */
+/* Share of a chain's forward or backward: where two calls differ by less it is by rounding alone. Their seconds are
+ * differences of sums of up to some thousand steps, each rounded to 2^-53; what is real has at least a link's latency.
+ */
 static const double rounding = 1e-11;
 
 /* What sync adds to a chain's backward; 0: nothing. */
@@ -166,6 +167,13 @@ static double added_by_sync(const gal_chain_times *t)
 {
     const double added = t->sync_seconds - t->late_seconds;
     return fabs(added) > rounding * t->backward_seconds ? added : 0.0;
+}
+
+/* What the first microbatch adds to its forward. */
+static double added_by_first(const gal_chain_times *t)
+{
+    const double added = t->first_forward_seconds - t->forward_seconds;
+    return fabs(added) > rounding * t->first_forward_seconds ? added : 0.0;
 }
 
 static bool adds_sync(const gal_chain_times *t)
@@ -304,6 +312,7 @@ static gal_code read_gain(gal_price_cache *cache, const gal_price_query *query, 
     out->sync_seconds = fmax(out->sync_seconds, t->own_backward_seconds - out->backward_seconds); /* as of a block */
     if (begins_chain(cache, query->type)) {
         code = add_wait(cache, query, beside, t, out, err);
+        out->first_seconds = stages_of(cache, query) == 1 ? added_by_first(t) : 0.0;
     }
     if (embedding != NULL) {
         read_table(embedding, bridge, out);
@@ -452,6 +461,7 @@ static void part_sync(const gal_price_cache *cache, const gal_price_query *query
 {
     if (stages_of(cache, query) == 1) {
         gal_lag_part(hides_nothing(cache, query), borrowed_sync(cache, query, out), out);
+        out->once_seconds = fmax(out->once_seconds + out->first_seconds, 0.0);
     } else {
         out->once_seconds = 0.0;
         out->lag_seconds = out->sync_seconds;
@@ -515,6 +525,7 @@ static gal_code take_no_less(gal_price_cache *cache, const gal_price_query *quer
     out->enter_seconds = fmax(out->enter_seconds, than->enter_seconds);
     out->leave_seconds = fmax(out->leave_seconds, than->leave_seconds);
     out->tail_seconds = fmax(out->tail_seconds, than->tail_seconds);
+    out->first_seconds = fmax(out->first_seconds, than->first_seconds);
     for (uint32_t level = 0; level < GAL_LINK_LEVELS_MAX; level++) {
         out->link_share[level] = fmax(out->link_share[level], than->link_share[level]);
     }

@@ -126,10 +126,13 @@ static double mixed_worst(void)
 }
 static double mixed_encoder_decoder_worst(void)
 {
-    return seed_count() > 1 ? 0.15 : 0.13;
+    return 0.13;
 }
-/* Of 1,200 of one stage on slow links 8, by such gathers: of a head's, beside blocks that have none. */
-static const double sharded_lagging_worst = 0.21;
+/* Of 1,200 of one stage on slow links 3, by such gathers: of a head's, beside blocks that have none. */
+static double sharded_lagging_worst(void)
+{
+    return seed_count() > 1 ? 0.13 : 0.10;
+}
 
 static void check_group(const char *name, gal_family family, bool mixed, bool sharded, double median_bound,
                         double worst_bound)
@@ -174,7 +177,7 @@ static void other_units(void **unused)
 static void lagging_reductions(void **unused)
 {
     (void)unused;
-    static const struct {
+    const struct {
         group group;
         double worst;
     } cases[] = {
@@ -182,7 +185,7 @@ static void lagging_reductions(void **unused)
         {{"one stage, slow links, mixed", GAL_FAMILY_DECODER, true, false, true, GAL_SHARD_MATRIX}, 0.10},
         {{"one stage, slow links, ZeRO-2 and 3", GAL_FAMILY_DECODER, false, true, true, GAL_SHARD_MATRIX}, 0.10},
         {{"one stage, slow links, ZeRO-2 and 3, mixed", GAL_FAMILY_DECODER, true, true, true, GAL_SHARD_MATRIX},
-         sharded_lagging_worst},
+         sharded_lagging_worst()},
         {{"one stage, slow links, BERT, ZeRO-2 and 3", GAL_FAMILY_BERT, false, true, true, GAL_SHARD_MATRIX}, 0.10},
         {{"one stage, slow links, encoder-decoders, ZeRO-2 and 3", GAL_FAMILY_T5, false, true, true, GAL_SHARD_MATRIX},
          0.10},

@@ -81,6 +81,12 @@ static double added_by_sync(const gal_chain_times *t)
     return fabs(added) > 1e-11 * t->backward_seconds ? added : 0.0;
 }
 
+static double added_by_first(const gal_chain_times *t)
+{
+    const double added = t->first_forward_seconds - t->forward_seconds;
+    return fabs(added) > 1e-11 * t->first_forward_seconds ? added : 0.0;
+}
+
 /* Blocks of an even stage. */
 static double stage_blocks(const bed *b, const gal_price_query *query)
 {
@@ -96,6 +102,7 @@ static void part_sync(const bed *b, const gal_price_query *query, const gal_bloc
     if (query->device_count == b->cluster.device_count) {
         out->lag_seconds = gal_lag_seconds(b->durations, query->device_count, t, out->backward_seconds);
         gal_lag_part(first || last || gal_lag_is_awaited(query->strategy), first ? 0.0 : out->table_sync_seconds, out);
+        out->once_seconds = fmax(out->once_seconds + out->first_seconds, 0.0);
     }
 }
 
@@ -231,6 +238,7 @@ static gal_code end_price(const bed *b, const gal_price_query *query, const gal_
         double wait = 0.0;
         code = table_wait(b, query, &t, &beside, out, &wait);
         out->backward_seconds += wait;
+        out->first_seconds = query->device_count == b->cluster.device_count ? added_by_first(&t) : 0.0;
     }
     memcpy(out->link_share, beside.link_share, sizeof out->link_share);
     if (code == GAL_OK && behind && (shape->shared >> GAL_SHARED_TABLE & 1U) != 0) {
