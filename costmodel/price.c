@@ -4,6 +4,7 @@
 
 #include "costmodel/lag.h"
 #include "costmodel/price_cache.h"
+#include "costmodel/price_times.h"
 #include "schemas/plan_check.h"
 
 static bool begins_chain(const gal_price_cache *cache, uint32_t type)
@@ -135,112 +136,15 @@ static gal_code find_axes(gal_price_cache *cache, const gal_price_query *query, 
 
 /* ---- from the times of a chain ---- */
 
-/* Blocks until times repeat: two, but three under ZeRO-2, whose scatters are still gaining on compute in the second,
- * under ZeRO-3, where gathers and scatters of the first two still meet, where a third one takes the first one's turn of
- * what goes to the host, and where two sub-batches take turns over the borders of blocks. */
-static uint32_t steady_count(const gal_strategy *strategy)
-{
-    const bool by_matrix = strategy->shard_unit == GAL_SHARD_MATRIX;
-    const bool late = strategy->zero_stage == 2 || (strategy->zero_stage == 3 && by_matrix) ||
-                      strategy->overlap >= GAL_OVERLAP_IN_PASS || strategy->offload_activations_percent > 0;
-    return strategy->zero_stage == 2 && !by_matrix ? 4 /* both buckets full */ : late ? 3 : 2;
-}
-
 static uint32_t stages_of(const gal_price_cache *cache, const gal_price_query *query)
 {
     return gal_durations_cluster(cache->durations)->device_count / query->device_count;
 }
 
-/* Forward of an even stage of such blocks. */
-static double forward_of_stage(const gal_price_cache *cache, const gal_price_query *query, double block_seconds)
+/* Of an even stage. */
+static double blocks_of_stage(const gal_price_cache *cache, const gal_price_query *query)
 {
-    return block_seconds * gal_model_block_count(cache->model) / stages_of(cache, query);
-}
-
-/* Share of a chain's forward or backward: where two calls differ by less it is by rounding alone. Their seconds are
- * differences of sums of up to some thousand steps, each rounded to 2^-53; what is real has at least a link's latency.
- */
-static const double rounding = 1e-11;
-
-/* What sync adds to a chain's backward; 0: nothing. */
-static double added_by_sync(const gal_chain_times *t)
-{
-    const double added = t->sync_seconds - t->late_seconds;
-    return fabs(added) > rounding * t->backward_seconds ? added : 0.0;
-}
-
-/* What the first microbatch adds to its forward. */
-static double added_by_first(const gal_chain_times *t)
-{
-    const double added = t->first_forward_seconds - t->forward_seconds;
-    return fabs(added) > rounding * t->first_forward_seconds ? added : 0.0;
-}
-
-static bool adds_sync(const gal_chain_times *t)
-{
-    return fabs(added_by_sync(t)) > 0.0;
-}
-
-/* One more of them, where the first one holds what they share: by the ends of block `steady` and the one behind it in
- * backward, of the last two in forward. Where two sub-batches take turns a block ends when the first one is in the next
- * block already: so of the blocks before those. What sync adds is by a chain that has one block less: in a chain the
- * last reduction runs alone, those before it beside compute, which slow each other. */
-static void read_steady(const gal_chain_times *t, double shorter_sync_seconds, uint32_t count,
-                        const gal_price_cache *cache, const gal_price_query *query, gal_block_price *out)
-{
-    const gal_strategy *strategy = query->strategy;
-    const uint32_t next = strategy->overlap >= GAL_OVERLAP_IN_PASS ? 1 : 0;
-    const uint32_t last = count - 1 - next, steady = count - steady_count(strategy) + next;
-    out->forward_seconds = t->forward_end[last] - t->forward_end[last - 1];
-    out->backward_seconds = t->backward_end[steady] - t->backward_end[steady + 1];
-    const double with_sync = t->backward_seconds + added_by_sync(t) - shorter_sync_seconds;
-    out->sync_seconds = adds_sync(t) ? fmax(with_sync, t->own_backward_seconds) - out->backward_seconds : 0.0;
-    out->enter_seconds = t->forward_seconds - count * out->forward_seconds;
-    out->leave_seconds = t->backward_seconds - count * out->backward_seconds;
-    out->tail_seconds = added_by_sync(t) - count * out->sync_seconds;
-    out->wait_seconds = fmin(fmax(-out->leave_seconds, 0.0),
-                             fmax(t->left_seconds - forward_of_stage(cache, query, out->forward_seconds), 0.0));
-    out->leave_seconds += out->wait_seconds;
-}
-
-/* While collectives take the links; of what is gained by two blocks as of these. */
-static void read_links(const gal_chain_times *t, const gal_block_price *beside, gal_block_price *out)
-{
-    const double round = out->forward_seconds + out->backward_seconds;
-    for (uint32_t level = 0; level < GAL_LINK_LEVELS_MAX; level++) {
-        const double seconds = t->link_seconds[level];
-        out->link_share[level] = beside != NULL ? beside->link_share[level] : seconds < round ? seconds / round : 1.0;
-    }
-}
-
-/* Embedding and head: what a chain of two blocks gains by them. */
-static void read_end(const gal_block_price *beside, bool head, const gal_chain_times *t, gal_block_price *out)
-{
-    out->forward_seconds = fmax(t->own_forward_seconds, t->forward_seconds - 2 * beside->forward_seconds -
-                                                            (head ? beside->enter_seconds : 0.0));
-    out->backward_seconds =
-        fmax(t->own_backward_seconds, t->backward_seconds - 2 * beside->backward_seconds -
-                                          (head ? 0.0 : beside->leave_seconds - beside->wait_seconds));
-    out->sync_seconds = added_by_sync(t) - 2 * beside->sync_seconds - (head ? beside->tail_seconds : 0.0);
-}
-
-/* A bridge or a merge, behind two blocks, whose turns are theirs. */
-static void read_single(const gal_block_price *beside, const gal_chain_times *t, gal_block_price *out)
-{
-    const double backward = fmax(t->backward_seconds - 2 * beside->backward_seconds, 0.0); /* with the turn */
-    read_end(beside, true, t, out);
-    out->backward_seconds = fmax(t->own_backward_seconds, backward - (beside->leave_seconds - beside->wait_seconds));
-    out->enter_seconds = beside->enter_seconds;
-    out->leave_seconds = backward - out->backward_seconds + beside->wait_seconds;
-}
-
-/* Of sync what the token table takes, which it brings to the chain but not to every stage: no more than of an
- * embedding. There backward has nothing left to hide it: so at a bridge that is the first of its stage. */
-static void read_table(const gal_block_price *embedding, bool bridge, gal_block_price *out)
-{
-    out->sync_seconds = fmax(out->sync_seconds, 0.0);
-    out->table_sync_seconds = fmin(out->sync_seconds, fmax(embedding->sync_seconds, 0.0));
-    out->tail_seconds = bridge ? embedding->sync_seconds - out->table_sync_seconds : 0.0;
+    return 1.0 * gal_model_block_count(cache->model) / stages_of(cache, query);
 }
 
 /* A block for the query's samples: the kept one, or else one lowered for this call into *temporary, to be freed by the
@@ -286,7 +190,7 @@ static gal_code add_wait(gal_price_cache *cache, const gal_price_query *query, c
 {
     double head = 0.0;
     const double left =
-        t->left_seconds - out->forward_seconds - forward_of_stage(cache, query, beside->forward_seconds);
+        t->left_seconds - out->forward_seconds - beside->forward_seconds * blocks_of_stage(cache, query);
     const gal_code code = left > beside->wait_seconds ? head_seconds(cache, query, &head, err) : GAL_OK;
     out->backward_seconds += fmax(left - head - beside->wait_seconds, 0.0);
     return code;
@@ -305,19 +209,19 @@ static gal_code read_gain(gal_price_cache *cache, const gal_price_query *query, 
         return code;
     }
     if (bridge || is_merge(cache, query->type)) {
-        read_single(beside, t, out);
+        gal_times_read_single(beside, t, out);
     } else {
-        read_end(beside, ends_chain(cache, query->type), t, out);
+        gal_times_read_end(beside, ends_chain(cache, query->type), t, out);
     }
     out->sync_seconds = fmax(out->sync_seconds, t->own_backward_seconds - out->backward_seconds); /* as of a block */
     if (begins_chain(cache, query->type)) {
         code = add_wait(cache, query, beside, t, out, err);
-        out->first_seconds = stages_of(cache, query) == 1 ? added_by_first(t) : 0.0;
+        out->first_seconds = stages_of(cache, query) == 1 ? gal_times_added_by_first(t) : 0.0;
     }
     if (embedding != NULL) {
-        read_table(embedding, bridge, out);
+        gal_times_read_table(embedding, bridge, out);
     }
-    read_links(t, beside, out);
+    gal_times_read_links(t, beside, out);
     return code;
 }
 
@@ -327,7 +231,8 @@ static uint32_t line_up(const gal_price_cache *cache, const gal_price_query *que
 {
     const bool gained = is_gained(cache, query->type);
     const bool holds = cache->shape[query->type].shared != 0; /* the first one brings it */
-    *chain = (gal_lone_chain){.query = query, .block_count = gained ? 3 : steady_count(query->strategy) + holds};
+    *chain =
+        (gal_lone_chain){.query = query, .block_count = gained ? 3 : gal_times_steady_count(query->strategy) + holds};
     const uint32_t place = gained && !begins_chain(cache, query->type) ? chain->block_count - 1 : 0;
     for (uint32_t i = 0; i < chain->block_count; i++) {
         chain->type[i] = i == place ? query->type : of->beside.type;
@@ -343,7 +248,7 @@ static gal_code measure_shorter(gal_price_cache *cache, const gal_lone_chain *ch
     gal_lone_chain shorter = *chain;
     gal_structure *structure = NULL;
     *sync_seconds = 0.0;
-    if (!adds_sync(t)) {
+    if (!gal_times_add_sync(t)) {
         return GAL_OK;
     }
     shorter.block_count--;
@@ -375,9 +280,6 @@ static gal_code read_memory(const gal_price_cache *cache, const gal_price_query 
 
 /* ---- what a block among its like takes at least ---- */
 
-/* A block's kernels are the difference of two ends in a chain, which are rounded. */
-static const double below = 1.0 - 1e-9;
-
 /* Whether in forward no kernel runs beside a collective of tensor or sequence parallelism. What a cross-attention reads
  * is exchanged beside what it asks. */
 static bool waits_for_tensor(const gal_price_cache *cache, const gal_price_query *query)
@@ -385,19 +287,6 @@ static bool waits_for_tensor(const gal_price_cache *cache, const gal_price_query
     const gal_strategy *strategy = query->strategy;
     return strategy->tp_mode == GAL_TP_1D && strategy->overlap == GAL_OVERLAP_NONE &&
            gal_strategy_ring_degree(strategy) == 1 && cache->shape[query->type].kind != GAL_BLOCK_CROSS_ATTENTION;
-}
-
-/* Kernels and what they wait for, or the collectives of a stream. */
-static double least_forward(const gal_price_cache *cache, const gal_price_query *query, const gal_chain_times *t)
-{
-    const double waits = waits_for_tensor(cache, query) ? t->tensor_forward_seconds : 0.0;
-    return below * fmax(t->own_forward_seconds + waits, t->stream_forward_seconds);
-}
-
-/* Backward and sync together: kernels, or the collectives of a stream. */
-static double least_with_sync(const gal_chain_times *t)
-{
-    return below * fmax(t->own_backward_seconds, t->stream_sync_seconds);
 }
 
 static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query, const parts *of,
@@ -425,10 +314,11 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
     } else {
         double shorter_sync_seconds = 0.0;
         GAL_TRY(measure_shorter(cache, &chain, &t, &shorter_sync_seconds, err));
-        read_steady(&t, shorter_sync_seconds, chain.block_count, cache, query, out);
-        out->forward_seconds = fmax(out->forward_seconds, least_forward(cache, query, &t));
-        out->sync_seconds = fmax(out->sync_seconds, least_with_sync(&t) - out->backward_seconds);
-        read_links(&t, NULL, out);
+        gal_times_read_steady(&t, shorter_sync_seconds, chain.block_count, query->strategy,
+                              blocks_of_stage(cache, query), out);
+        out->forward_seconds = fmax(out->forward_seconds, gal_times_least_forward(&t, waits_for_tensor(cache, query)));
+        out->sync_seconds = fmax(out->sync_seconds, gal_times_least_with_sync(&t) - out->backward_seconds);
+        gal_times_read_links(&t, NULL, out);
     }
     /* Values on their way to a file wait in a ring and in front of it for some blocks, which is longer than the chain:
      * of many blocks each takes as long as its own transfers. */
@@ -633,15 +523,16 @@ static gal_code floor_anew(const gal_price_cache *cache, const gal_price_query *
         .own_backward_seconds = gal_lone_own_seconds(lone, cache->durations, samples, GAL_FRAGMENT_BACKWARD_SYNC)};
     gal_structures_update(lone, cost, cache->durations, &t);
     gal_lone_collective_seconds(lone, cost, &t);
-    double with_sync = gained ? below * t.own_backward_seconds : least_with_sync(&t);
+    double with_sync = gained ? gal_times_below * t.own_backward_seconds : gal_times_least_with_sync(&t);
     if (!hides_nothing(cache, query)) {
-        with_sync = fmin(with_sync, below * gal_lag_with_backward(cache->durations, query->device_count, &t));
+        with_sync = fmin(with_sync, gal_times_below * gal_lag_with_backward(cache->durations, query->device_count, &t));
     }
-    *out =
-        (gal_block_price){.forward_seconds = gained ? below * t.own_forward_seconds : least_forward(cache, query, &t),
-                          .backward_seconds = below * t.own_backward_seconds,
-                          .update_seconds = t.update_seconds};
-    out->lag_seconds = below * with_sync - out->backward_seconds; /* below again: of a price it is a difference */
+    *out = (gal_block_price){.forward_seconds = gained ? gal_times_below * t.own_forward_seconds
+                                                       : gal_times_least_forward(&t, waits_for_tensor(cache, query)),
+                             .backward_seconds = gal_times_below * t.own_backward_seconds,
+                             .update_seconds = t.update_seconds};
+    out->lag_seconds =
+        gal_times_below * with_sync - out->backward_seconds; /* below again: of a price it is a difference */
     memcpy(out->shared_update_seconds, t.shared_update_seconds, sizeof t.shared_update_seconds);
     return read_memory(cache, query, lone, &out->memory, err);
 }
@@ -651,9 +542,9 @@ static gal_code floor_anew(const gal_price_cache *cache, const gal_price_query *
 static void floor_no_less(const gal_block_price *than, gal_block_price *out)
 {
     const double late = than->backward_seconds + than->once_seconds + than->lag_seconds - than->table_sync_seconds;
-    out->forward_seconds = fmax(out->forward_seconds, below * than->forward_seconds);
-    out->backward_seconds = fmax(out->backward_seconds, below * than->backward_seconds);
-    out->lag_seconds = below * late - out->backward_seconds;
+    out->forward_seconds = fmax(out->forward_seconds, gal_times_below * than->forward_seconds);
+    out->backward_seconds = fmax(out->backward_seconds, gal_times_below * than->backward_seconds);
+    out->lag_seconds = gal_times_below * late - out->backward_seconds;
     take_no_less_update(than, out);
 }
 

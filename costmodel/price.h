@@ -1,6 +1,6 @@
 /* Prices in company: what one more block costs in a running stage, from lowered and simulated chains of blocks.
  *
- * Two equal blocks, or three, or four, until times repeat (price.c: steady_count), run forward, backward, forward,
+ * Two equal blocks, or three, or four, until times repeat (price_times.h), run forward, backward, forward,
  * backward with sync, transfers at no cost and everything else as in gal_simulate.
  *     forward_seconds    compute's end of the last block minus that of the one before, in the second forward; no less
  *                        than its kernels and what they wait for, nor than its collectives on one stream: of a few

@@ -74,7 +74,7 @@ static gal_code run_sync(const bed *b, const gal_price_query *query, const uint3
     return gal_chain_run_sync(&chain, seconds, &err);
 }
 
-/* Less than so much of backward is rounding (costmodel/price.c). */
+/* Less than so much of backward is rounding (costmodel/price_times.c). */
 static double added_by_sync(const gal_chain_times *t)
 {
     const double added = t->sync_seconds - t->late_seconds;
