@@ -351,7 +351,7 @@ static void part_sync(const gal_price_cache *cache, const gal_price_query *query
 {
     if (stages_of(cache, query) == 1) {
         gal_lag_part(hides_nothing(cache, query), borrowed_sync(cache, query, out), out);
-        out->once_seconds = fmax(out->once_seconds + out->first_seconds, 0.0);
+        out->once_seconds = fmax(out->once_seconds + out->first_seconds, 0.0); /* floors have none of it */
     } else {
         out->once_seconds = 0.0;
         out->lag_seconds = out->sync_seconds;

@@ -63,7 +63,8 @@ typedef struct gal_block_price {
     double first_seconds; /* of an embedding on the only stage: what forward of the first microbatch takes beyond that
                            * of others; may be below 0, and once_seconds has it */
     double table_sync_seconds; /* of sync: the token table's, where the embedding of the stage may have brought it */
-    double once_seconds;       /* of sync: what counts in any case, without what the table has, and ... */
+    double once_seconds;       /* of sync: what counts in any case, without what the table has, and first_seconds, 0 or
+                                * more; and ... */
     double
         lag_seconds; /* ... the rest, of which the sum over a stage counts where it is above 0: may be below (lag.h) */
     double link_share[GAL_LINK_LEVELS_MAX]; /* of forward and backward: while collectives take the links of a level; of
