@@ -1,5 +1,6 @@
 #include "planner/bound/mixture_lines.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +45,7 @@ static void price_items(gal_mix_level *l, double rate, double price)
         l->cost[GAL_MIX_HALF][i] = HUGE_VAL;
     }
     for (uint32_t type = 0; type < types; type++) {
-        gal_mix_choice *best = &l->best[row_of(l, type)];
+        gal_priced_choice *best = &l->best[row_of(l, type)];
         double *half = &l->cost[GAL_MIX_HALF][row_of(l, type)];
         for (uint32_t i = 0; i < l->stage->menu[type].count && l->needed[type]; i++) {
             const gal_mix_item *item = &l->stage->menu[type].item[i];
@@ -53,7 +54,7 @@ static void price_items(gal_mix_level *l, double rate, double price)
             if (item->turn_bytes <= l->top_bytes &&
                 (cost < half[own] || (cost == half[own] && item->bytes < best[own].bytes))) {
                 half[own] = cost;
-                best[own] = (gal_mix_choice){item->seconds, item->bytes};
+                best[own] = (gal_priced_choice){item->seconds, item->bytes};
             }
         }
     }
@@ -245,8 +246,8 @@ gal_priced_choice gal_mix_write_pairs(gal_mix_level *l, double rate, double pric
         const gal_mix_way own = cheapest_way(l, pair, GAL_MIX_HALF, GAL_MIX_HALF);
         line->pair[pair] = own.cost;
         if (count > 0.0 && own.cost < HUGE_VAL) {
-            const gal_mix_choice *from = &l->best[row_of(l, types->type_of[block - 1]) + own.from];
-            const gal_mix_choice *to = &l->best[row_of(l, types->type_of[block]) + own.to];
+            const gal_priced_choice *from = &l->best[row_of(l, types->type_of[block - 1]) + own.from];
+            const gal_priced_choice *to = &l->best[row_of(l, types->type_of[block]) + own.to];
             sum.seconds += count * (0.5 * (from->seconds + to->seconds) + own.conversion);
             sum.bytes += count * 0.5 * (from->bytes + to->bytes);
         } else if (count > 0.0) {

@@ -17,10 +17,6 @@ typedef enum gal_mix_line_kind {
  * Of each [type][class] the least; infinite: there is none. */
 enum { GAL_MIX_HALF, GAL_MIX_FIRST, GAL_MIX_LAST, GAL_MIX_COST_COUNT };
 
-typedef struct gal_mix_choice {
-    double seconds, bytes;
-} gal_mix_choice;
-
 typedef struct gal_mix_level {
     const gal_mix_stage *stage;
     double top_bytes;                 /* items above it may not be taken */
@@ -29,7 +25,7 @@ typedef struct gal_mix_level {
     bool needed[GAL_TYPES_MAX];       /* those, and their neighbours */
     bool at_end[GAL_TYPES_MAX];       /* the types that may begin or end a stage */
     double rate, price;               /* at hand: what a second and a byte cost */
-    gal_mix_choice *best;             /* [type][class] of the least GAL_MIX_HALF */
+    gal_priced_choice *best;          /* [type][class] of the least GAL_MIX_HALF */
     uint32_t *open;                   /* [2 * class] room */
     double *cost[GAL_MIX_COST_COUNT]; /* GAL_MIX_FIRST and GAL_MIX_LAST: of lines that are filled */
     double *all;                      /* room for costs of all lines of all levels */
@@ -41,16 +37,20 @@ static inline double gal_mix_least_of(double a, double b) /* fmin, inlined: no N
     return a < b ? a : b;
 }
 
-/* Of a stage; the caller sets limits and line. To be freed after an error too. GAL_ERR_SYSTEM without memory. */
+/* Of a stage, which is referred to, as changed is; the caller sets top_bytes, limit_bytes and line. To be freed after
+ * an error too. GAL_ERR_SYSTEM without memory. */
 gal_code gal_mix_level_create(const gal_mix_stage *stage, const bool *changed, gal_mix_level *out, gal_error *err);
 void gal_mix_level_free(gal_mix_level *l);
 
-/* The pairs of a line, and what they are made of for the counts that prices are made for. */
+/* The pairs of a line, each the least of rate * seconds + price * bytes that two halves and a conversion have, and its
+ * constant, -price * limit_bytes. Returns what they are made of for the counts that prices are made for
+ * (gal_mix_stage.pair_counts); infinite: there is none. At a rate of 0 conversions cost nothing. */
 gal_priced_choice gal_mix_write_pairs(gal_mix_level *l, double rate, double price, gal_mix_line *line);
 /* The costs of all lines of `count` levels, [level][bottom and top], each at its price: all items once. Lines at a
  * price of 0 are those without one. */
 void gal_mix_price_levels(gal_mix_level *l, double turns[][2], const double *price, uint32_t count);
-/* A line of level `number` by the costs of another one's, or its own, as priced. */
+/* All of a line of level `number`, by what gal_mix_price_levels has for lines of the kind `of`; rate and price are
+ * those of the kind: 1 and 0, 1 and the level's, 0 and 1. */
 void gal_mix_write_line(gal_mix_level *l, uint32_t number, gal_mix_line_kind of, double rate, double price,
                         gal_mix_line *line);
 
