@@ -138,9 +138,35 @@ gal_code gal_plan_block_update(gal_price_cache *cache, const gal_plan *plan, uin
     return code;
 }
 
-static gal_code add_block(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, uint32_t block,
+/* What of a block's forward and backward a neighbour on the piece, the one behind or before, hides. */
+static gal_code take_hidden(gal_price_cache *cache, const gal_plan *plan, uint32_t piece, uint32_t block, bool behind,
+                            const gal_block_price *price, gal_stage_sum *sum, gal_error *err)
+{
+    const uint32_t stage = stage_of(plan, piece);
+    const uint32_t first = gal_plan_stage_first_block(plan, piece);
+    const uint32_t beside = behind ? block + 1 : block - 1;
+    if (behind ? beside == first + gal_plan_stage_block_count(plan, piece) : block == first) {
+        return GAL_OK;
+    }
+    gal_block_shape shape, beside_shape;
+    gal_model_block(&plan->model, block, &shape);
+    gal_model_block(&plan->model, beside, &beside_shape);
+    const gal_price_query query = gal_price_query_of(plan, stage, beside);
+    const gal_priced_block own = {&shape, gal_plan_block_strategy(plan, block), price};
+    gal_priced_block neighbour = {&beside_shape, query.strategy, NULL};
+    const gal_code code = gal_price_block(cache, &query, &neighbour.price, err);
+    if (code == GAL_OK) {
+        const gal_hidden hidden = gal_price_hidden(&own, &neighbour, behind);
+        sum->forward_seconds -= hidden.forward_seconds;
+        sum->backward_seconds -= gal_price_hidden_share(plan->microbatch_count) * hidden.backward_seconds;
+    }
+    return code;
+}
+
+static gal_code add_block(gal_price_cache *cache, const gal_plan *plan, uint32_t piece, uint32_t block,
                           gal_stage_sum *sum, const gal_block_price **price, gal_error *err)
 {
+    const uint32_t stage = stage_of(plan, piece);
     const gal_price_query query = gal_price_query_of(plan, stage, block);
     gal_code code = gal_price_block(cache, &query, price, err);
     if (code != GAL_OK) {
@@ -152,7 +178,9 @@ static gal_code add_block(gal_price_cache *cache, const gal_plan *plan, uint32_t
     sum->lag_seconds +=
         (*price)->lag_seconds - (borrows_table(plan, stage, block) ? (*price)->table_sync_seconds : 0.0);
     sum->update_seconds = less_borrowed(plan, stage, block, *price, sum->update_seconds + (*price)->update_seconds);
-    code = block > 0 ? add_conversions(cache, plan, stage, block, sum, err) : GAL_OK;
+    code = take_hidden(cache, plan, piece, block, false, *price, sum, err);
+    code = code == GAL_OK ? take_hidden(cache, plan, piece, block, true, *price, sum, err) : code;
+    code = code == GAL_OK && block > 0 ? add_conversions(cache, plan, stage, block, sum, err) : code;
     if (plan->stage_count == 1) {
         sum->tail_seconds = fmax(sum->tail_seconds, sum->lag_seconds);
         sum->lag_seconds = gal_lag_is_awaited(query.strategy) ? sum->tail_seconds : sum->lag_seconds;
@@ -229,17 +257,16 @@ static double transfer_seconds(const gal_durations *durations, const gal_plan *p
 static gal_code add_piece_sum(gal_price_cache *cache, const gal_durations *durations, const gal_plan *plan,
                               uint32_t piece, gal_stage_sum *sum, gal_error *err)
 {
-    const uint32_t stage = stage_of(plan, piece);
     const uint32_t first = gal_plan_stage_first_block(plan, piece);
     const uint32_t count = gal_plan_stage_block_count(plan, piece);
     const gal_block_price *price = NULL;
     gal_code code = GAL_OK;
     code = add_ends(cache, plan, piece, sum, err);
     for (uint32_t i = 0; i < count && code == GAL_OK; i++) {
-        code = add_block(cache, plan, stage, first + i, sum, &price, err);
+        code = add_block(cache, plan, piece, first + i, sum, &price, err);
     }
     if (code == GAL_OK && piece + 1 < gal_plan_piece_count(plan)) {
-        sum->transfer_seconds += transfer_seconds(durations, plan, stage, first + count - 1, price);
+        sum->transfer_seconds += transfer_seconds(durations, plan, stage_of(plan, piece), first + count - 1, price);
     }
     return code;
 }

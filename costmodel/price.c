@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "costmodel/hidden.h"
 #include "costmodel/lag.h"
 #include "costmodel/price_cache.h"
 #include "costmodel/price_times.h"
@@ -160,6 +161,12 @@ static gal_code fit_samples(gal_price_cache *cache, const gal_price_query *query
     return gal_structures_lone(cache->structures, query, temporary, err);
 }
 
+static bool is_legal(const gal_price_cache *cache, const gal_price_query *query)
+{
+    return gal_strategy_block_rule_broken(cache->model, &cache->shape[query->type], query->strategy,
+                                          query->device_count, query->microbatch_samples) == NULL;
+}
+
 /* Kernels of the head, which begins the backward of the only stage; none where the strategy is not the head's. */
 static gal_code head_seconds(gal_price_cache *cache, const gal_price_query *query, double *seconds, gal_error *err)
 {
@@ -170,9 +177,7 @@ static gal_code head_seconds(gal_price_cache *cache, const gal_price_query *quer
     gal_lone temporary = {0};
     head.type = gal_model_block_type(model, gal_model_block_count(model) - 1);
     *seconds = 0.0;
-    if (stages_of(cache, query) > 1 ||
-        gal_strategy_block_rule_broken(model, &cache->shape[head.type], head.strategy, head.device_count,
-                                       head.microbatch_samples) != NULL) {
+    if (stages_of(cache, query) > 1 || !is_legal(cache, &head)) {
         return GAL_OK;
     }
     gal_code code = find_kept(cache, &head, &kept, err);
@@ -324,6 +329,7 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
      * of many blocks each takes as long as its own transfers. */
     out->forward_seconds = fmax(out->forward_seconds, t.stored_forward_seconds);
     out->backward_seconds = fmax(out->backward_seconds, t.stored_backward_seconds);
+    out->on_device = (gal_hidden){out->forward_seconds, out->backward_seconds};
     out->lag_seconds = gal_lag_seconds(cache->durations, query->device_count, &t, out->backward_seconds);
     out->update_seconds = t.update_seconds;
     memcpy(out->shared_update_seconds, t.shared_update_seconds, sizeof t.shared_update_seconds);
@@ -412,6 +418,7 @@ static gal_code take_no_less(gal_price_cache *cache, const gal_price_query *quer
     out->lag_seconds = fmin(fmax(out->lag_seconds, lag), lag + more);
     out->forward_seconds = fmax(out->forward_seconds, than->forward_seconds);
     out->backward_seconds = fmax(out->backward_seconds, than->backward_seconds);
+    out->on_device = than->on_device;
     out->enter_seconds = fmax(out->enter_seconds, than->enter_seconds);
     out->leave_seconds = fmax(out->leave_seconds, than->leave_seconds);
     out->tail_seconds = fmax(out->tail_seconds, than->tail_seconds);
@@ -421,6 +428,26 @@ static gal_code take_no_less(gal_price_cache *cache, const gal_price_query *quer
     }
     take_no_less_update(than, out);
     return GAL_OK;
+}
+
+/* Under ZeRO-3, what neighbours hide; nothing where the same without gathers is not to be had. */
+static gal_code find_hidden(gal_price_cache *cache, const gal_price_query *query, const parts *of, gal_block_price *out,
+                            gal_error *err)
+{
+    gal_strategy strategy;
+    gal_error reason = {0};
+    gal_price_query alike = *query, beside = of->beside;
+    const gal_block_price *without = NULL, *neighbour = NULL;
+    alike.strategy = beside.strategy = &strategy;
+    if (!gal_hidden_without(query->strategy, &strategy) || !is_legal(cache, &alike)) {
+        return GAL_OK;
+    }
+    gal_code code = gal_price_block_here(cache, &alike, &without, &reason);
+    code = code == GAL_OK ? gal_price_block_here(cache, &beside, &neighbour, &reason) : code;
+    if (code == GAL_OK) {
+        gal_hidden_fill(&cache->shape[query->type], without, neighbour, out);
+    }
+    return code == GAL_OK || code == GAL_ERR_DOCUMENT ? GAL_OK : gal_fail(err, code, "%s", reason.text);
 }
 
 /* The key of all queries that differ in the order of axes and in stages, but not in where the groups lie that the
@@ -459,6 +486,7 @@ static gal_code find_like(gal_price_cache *cache, const gal_price_query *query, 
         GAL_TRY(price_anew(cache, query, &of, &axes->levels, &price, err));
         GAL_TRY(take_no_less(cache, query, &price, err));
         part_sync(cache, query, &price);
+        GAL_TRY(find_hidden(cache, query, &of, &price, err));
         GAL_TRY(gal_price_keep(cache, &key, &price, sizeof price, out, err));
     }
 cleanup:
@@ -523,12 +551,17 @@ static gal_code floor_anew(const gal_price_cache *cache, const gal_price_query *
         .own_backward_seconds = gal_lone_own_seconds(lone, cache->durations, samples, GAL_FRAGMENT_BACKWARD_SYNC)};
     gal_structures_update(lone, cost, cache->durations, &t);
     gal_lone_collective_seconds(lone, cost, &t);
+    const bool waits = !gained && waits_for_tensor(cache, query);
+    double forward = gained ? gal_times_below * t.own_forward_seconds : gal_times_least_forward(&t, waits);
     double with_sync = gained ? gal_times_below * t.own_backward_seconds : gal_times_least_with_sync(&t);
     if (!hides_nothing(cache, query)) {
         with_sync = fmin(with_sync, gal_times_below * gal_lag_with_backward(cache->durations, query->device_count, &t));
     }
-    *out = (gal_block_price){.forward_seconds = gained ? gal_times_below * t.own_forward_seconds
-                                                       : gal_times_least_forward(&t, waits_for_tensor(cache, query)),
+    if (gal_price_gathers(query->strategy)) {
+        const double without = t.own_forward_seconds + (waits ? t.tensor_forward_seconds : 0.0);
+        forward = gal_hidden_floor(forward, gal_times_below * without); /* in the last backward nothing is hidden */
+    }
+    *out = (gal_block_price){.forward_seconds = forward,
                              .backward_seconds = gal_times_below * t.own_backward_seconds,
                              .update_seconds = t.update_seconds};
     out->lag_seconds =

@@ -54,8 +54,16 @@
 #include "costmodel/duration.h"
 #include "costmodel/memory.h"
 
+/* Of forward and backward. */
+typedef struct gal_hidden {
+    double forward_seconds, backward_seconds;
+} gal_hidden;
+
 typedef struct gal_block_price {
     double forward_seconds, backward_seconds, sync_seconds;
+    gal_hidden hidden_before, hidden_behind; /* of them, what the block before, behind hides at most, if it gathers
+                                              * nothing: costmodel/hidden.h; but under ZeRO-3 0 */
+    gal_hidden on_device;                    /* they are of the same with nothing offloaded */
     double enter_seconds, leave_seconds, tail_seconds;
     double wait_seconds;   /* of leave: for reductions that the backward before has left */
     double update_seconds; /* sums of squares, then Adam and all that runs beside it (gal_update_seconds) */
@@ -74,16 +82,58 @@ typedef struct gal_block_price {
                  * twice its work, as that of odd blocks lies behind that of even ones, and its boundary */
 } gal_block_price;
 
+/* Whether it gathers weights, by which a neighbour hides less (costmodel/hidden.h). */
+static inline bool gal_price_gathers(const gal_strategy *strategy)
+{
+    return strategy->zero_stage == 3;
+}
+
+/* Seconds of which neighbours hide all that they may: no less in any company. */
+static inline double gal_price_least_forward(const gal_block_price *price)
+{
+    return price->forward_seconds - price->hidden_before.forward_seconds - price->hidden_behind.forward_seconds;
+}
+static inline double gal_price_least_backward(const gal_block_price *price)
+{
+    return price->backward_seconds - price->hidden_before.backward_seconds - price->hidden_behind.backward_seconds;
+}
+
+/* In the backward with sync, beside which gradients of all blocks are reduced, nothing is hidden: of backward it is in
+ * such a share of the microbatches, ... */
+static inline double gal_price_hidden_share(uint32_t microbatch_count)
+{
+    return (microbatch_count - 1.0) / microbatch_count;
+}
+/* ... and where least_backward counts in all of them, on the only stage there is this much more once in an iteration.
+ */
+static inline double gal_price_once(const gal_block_price *price, uint32_t stage_count)
+{
+    const double hidden = price->hidden_before.backward_seconds + price->hidden_behind.backward_seconds;
+    return price->once_seconds + (stage_count == 1 ? hidden : 0.0);
+}
+
+/* A block as it is priced. */
+typedef struct gal_priced_block {
+    const gal_block_shape *shape;
+    const gal_strategy *strategy;
+    const gal_block_price *price;
+} gal_priced_block;
+
+/* What a neighbour on the same stage, behind or before, hides of a block. */
+gal_hidden gal_price_hidden(const gal_priced_block *block, const gal_priced_block *neighbour, bool behind);
+/* What two neighbours on a stage take more than if each hid all that it may of the other; no part is below 0. */
+gal_hidden gal_price_crowded(const gal_priced_block *from, const gal_priced_block *to);
+
 /* Conversions are priced between layouts reached from whole rows. In a plan the samples may lie in another order, by
  * the conversions passed before; its conversions may then take other steps (costmodel/relayout.h has their exact
  * bytes).
  *
  * R(s, s'): what the conversion between two neighbours costs, between the plainest strategies of their layouts. What
- * the change wins or loses in overlap (a gather that the neighbour hides better or worse) is left out: charged by pairs
- * it makes the sum of prices no truer (1,200 random plans: worst error 12.7 % with it, 11.4 % without), and a search
- * that alternates strategies collects at every border a gain that can be had once. So no part of R is below 0: what the
- * plain strategies would gain need not be there with the real ones. The carried tensor is not in it: it comes from a
- * block farther back (gal_price_carried).
+ * the change wins or loses in overlap is left out, but for what one of two neighbours hides of the other's gathers
+ * (hidden_before, hidden_behind): charged by chains of such pairs it makes the sum of prices no truer (1,200 random
+ * plans: worst error 12.7 % with it, 11.4 % without), and a search that alternates strategies collects at every border
+ * a gain that can be had once. So no part of R is below 0: what the plain strategies would gain need not be there with
+ * the real ones. The carried tensor is not in it: it comes from a block farther back (gal_price_carried).
  *
  * But blocks of two sub-batches run beside their neighbours, and their prices are of blocks in such company. Where that
  * begins and ends (one of the two is of whole microbatches, or rows are converted between them) the sub-batches of one

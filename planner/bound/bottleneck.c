@@ -67,7 +67,9 @@ static void step_back(const sweeper *w, uint32_t block, double *out)
         for (uint32_t j = 0; j < to_count; j++) {
             const gal_cell_step *node = &w->cell->node[gal_cell_price_index(w->cell, block + 1, w->stage, to[j])].block;
             const gal_cell_edge *e = &edge[to[j]];
-            const double cost = round_of(w, node) + e->forward_seconds + e->backward_seconds + w->behind[to[j]];
+            const double beside =
+                e->forward_seconds + e->backward_seconds + e->crowded_forward_seconds + e->crowded_backward_seconds;
+            const double cost = round_of(w, node) + beside + w->behind[to[j]];
             way = e->legal ? least(way, cost) : way;
         }
         out[from[i]] = way;

@@ -263,7 +263,9 @@ static void weigh_nodes(gal_dual *dual, uint32_t block, uint32_t stage, bool cro
     const uint32_t count = gal_dual_choices(dual, block, stage, &to);
     for (uint32_t j = 0; j < count; j++) {
         const gal_cell_node *node = &cell->node[gal_cell_price_index(cell, block, stage, to[j])];
-        const double turn = crosses ? r->forward * node->enter_seconds + r->tail * node->enter_tail_seconds : 0.0;
+        const double turn = crosses ? r->forward * node->enter_seconds + r->backward * node->enter_backward_seconds +
+                                          r->tail * node->enter_tail_seconds
+                                    : 0.0;
         dual->scratch[j] =
             within(&node->block.shared, &dual->most[stage]) ? weighted(r, &node->block) + turn : HUGE_VAL;
     }
@@ -290,10 +292,11 @@ static void weigh_edges(gal_dual *dual, uint32_t block, uint32_t stage, bool cro
             const gal_cell_edge *e = &edges[to[j]];
             const int64_t relayout = crosses ? e->entry_relayout_bytes : e->relayout_bytes;
             const int64_t bytes = crosses ? e->entry_bytes : e->carried_bytes;
+            const double forward = e->forward_seconds + (crosses ? 0.0 : e->crowded_forward_seconds);
+            const double backward = e->backward_seconds + (crosses ? 0.0 : e->crowded_backward_seconds);
             const bool legal = e->legal && fits && relayout <= most[GAL_SHARED_RELAYOUT];
-            table[to[j]] = legal ? close + dual->scratch[j] + r->forward * e->forward_seconds +
-                                       r->backward * e->backward_seconds + r->tail * e->tail_seconds +
-                                       r->byte * (double)bytes
+            table[to[j]] = legal ? close + dual->scratch[j] + r->forward * forward + r->backward * backward +
+                                       r->tail * e->tail_seconds + r->byte * (double)bytes
                                  : HUGE_VAL;
         }
     }

@@ -16,7 +16,7 @@ static void take_price(const gal_cell_spec *spec, const gal_block_types *types, 
 {
     const bool has_stage = type == types->type_of[types->block_count - 1] && spec->pp_degree > 1;
     const gal_block_bytes *bytes = &price->memory.bytes;
-    double update_seconds = price->update_seconds + price->once_seconds; /* once: of one stage, as the update */
+    double update_seconds = price->update_seconds + gal_price_once(price, spec->pp_degree); /* once: of one stage, as the update */
     double sync_seconds = price->lag_seconds;
     item->bytes = (double)(bytes->state + bytes->gradient);
     /* another block may pay; for the token table the ends of a chain on their stages do (planner/cell/cell.h) */
@@ -29,8 +29,8 @@ static void take_price(const gal_cell_spec *spec, const gal_block_types *types, 
         item->bytes -= (double)price->memory.shared_bytes[shared];
     }
     sync_seconds -= pays ? 0.0 : price->table_sync_seconds;
-    take_least(&item->forward_seconds, price->forward_seconds, first);
-    take_least(&item->backward_seconds, price->backward_seconds, first);
+    take_least(&item->forward_seconds, gal_price_least_forward(price), first);
+    take_least(&item->backward_seconds, gal_price_least_backward(price), first);
     take_least(&item->tail_seconds, sync_seconds, first);
     take_least(&item->update_seconds, update_seconds, first);
     take_least(&item->enter_seconds, price->enter_seconds, first);

@@ -81,17 +81,18 @@ typedef struct gal_cell_step {
 
 /* A block under a strategy in a stage. */
 typedef struct gal_cell_node {
-    gal_cell_step block;                      /* its own; no boundary, no relayout */
-    double enter_seconds, enter_tail_seconds; /* forward and tail of the first block of a stage */
-    gal_cell_step close;                      /* of the last */
+    gal_cell_step block;                                              /* its own; no boundary, no relayout */
+    double enter_seconds, enter_backward_seconds, enter_tail_seconds; /* of the first block of a stage */
+    gal_cell_step close;                                              /* of the last */
     int64_t boundary_bytes, input_bytes;
 } gal_cell_node;
 
 /* Its neighbour before. */
 typedef struct gal_cell_edge {
     double forward_seconds, backward_seconds, tail_seconds;
-    int64_t relayout_bytes, entry_relayout_bytes; /* inside a stage; at the entry of one */
-    int64_t carried_bytes, entry_bytes;           /* inside a stage: a version; at the entry: ports and versions */
+    double crowded_forward_seconds, crowded_backward_seconds; /* more inside a stage (gal_price_crowded) */
+    int64_t relayout_bytes, entry_relayout_bytes;             /* inside a stage; at the entry of one */
+    int64_t carried_bytes, entry_bytes; /* inside a stage: a version; at the entry: ports and versions */
     bool legal;
 } gal_cell_edge;
 

@@ -146,6 +146,18 @@ static int64_t unread_bytes(const gal_cell *cell, gal_flow carried, uint32_t sta
     return more > 0 ? more * carried_bytes(cell, carried, strategy) : 0;
 }
 
+static double hidden_share(const gal_cell *cell)
+{
+    return gal_price_hidden_share(cell->spec.microbatch_count);
+}
+
+/* Of which neighbours hide all that they may. */
+static double least_backward(const gal_cell *cell, const gal_block_price *price)
+{
+    const double hidden = price->hidden_before.backward_seconds + price->hidden_behind.backward_seconds;
+    return price->backward_seconds - hidden_share(cell) * hidden;
+}
+
 static gal_cell_node node_of(const gal_cell *cell, uint32_t type, uint32_t stage, uint32_t strategy)
 {
     const uint32_t block = cell->types.type_first[type];
@@ -156,8 +168,8 @@ static gal_cell_node node_of(const gal_cell *cell, uint32_t type, uint32_t stage
     const bool last = stage + 1 == cell->spec.pp_degree;
     const bool borrows = gal_cell_borrows_table(cell, block, stage);
     gal_cell_node node = {
-        .block = {.forward_seconds = rounded(cell, price->forward_seconds),
-                  .backward_seconds = rounded(cell, price->backward_seconds),
+        .block = {.forward_seconds = rounded(cell, gal_price_least_forward(price)),
+                  .backward_seconds = rounded(cell, least_backward(cell, price)),
                   .tail_seconds = rounded(cell, price->lag_seconds - (borrows ? price->table_sync_seconds : 0.0)),
                   .update_seconds = rounded(cell, update_seconds(price, borrows)),
                   .lags = cell->spec.pp_degree == 1,
@@ -165,16 +177,19 @@ static gal_cell_node node_of(const gal_cell *cell, uint32_t type, uint32_t stage
                   .once_seconds = rounded(cell, price->once_seconds) + table_seconds(cell, block, stage, strategy),
                   .bytes = state_bytes(&price->memory, borrows) + (int64_t)(cell->in_flight[stage] * bytes->saved),
                   .shared = gal_cell_shared_of(&price->memory, cell->spec.prefetch_depth)},
-        .enter_seconds = rounded(cell, price->enter_seconds),
+        .enter_seconds = rounded(cell, price->enter_seconds + price->hidden_before.forward_seconds),
+        .enter_backward_seconds = rounded(cell, hidden_share(cell) * price->hidden_before.backward_seconds),
         .enter_tail_seconds = rounded(cell, price->tail_seconds),
-        .close = {.backward_seconds = rounded(cell, price->leave_seconds),
+        .close = {.forward_seconds = rounded(cell, price->hidden_behind.forward_seconds),
+                  .backward_seconds =
+                      rounded(cell, price->leave_seconds + hidden_share(cell) * price->hidden_behind.backward_seconds),
                   .bytes = (last ? 2 : 1) * GAL_ALIGNMENT_BYTES + cell->bias_bytes}, /* norm, loss */
         .boundary_bytes = (int64_t)bytes->boundary,
         .input_bytes = (int64_t)bytes->input};
     if (!last) {
         node.close.bytes += 2 * at_most_two(cell) * node.boundary_bytes +
                             (at_most_two(cell) - 1) * carried_bytes(cell, shape->carried_out, strategy);
-        node.close.forward_seconds = cell->transfer[at]; /* of every round, and on the way back of the step */
+        node.close.forward_seconds += cell->transfer[at]; /* of every round, and on the way back of the step */
         node.close.once_seconds = cell->transfer[at];
     }
     if (!last && cell->strategy[strategy].overlap != GAL_OVERLAP_NONE) { /* its sub-batches are joined for the ports */
@@ -200,6 +215,12 @@ static int64_t entry_port_bytes(const gal_cell *cell, uint32_t stage, const gal_
     return (passes ? 2 * two * received : (ahead + two) * received - k * to->input_bytes) + (ahead + two) * carried;
 }
 
+static gal_priced_block priced(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t strategy)
+{
+    return (gal_priced_block){&cell->types.shape[cell->types.type_of[block]], &cell->strategy[strategy],
+                              cell->price[gal_cell_price_index(cell, block, stage, strategy)]};
+}
+
 static gal_cell_edge edge_of(const gal_cell *cell, uint32_t block, uint32_t stage, uint32_t from, uint32_t to)
 {
     const gal_conversions *c = &cell->conversions;
@@ -210,9 +231,13 @@ static gal_cell_edge edge_of(const gal_cell *cell, uint32_t block, uint32_t stag
     const gal_pair_price *carried = cell->carried[at];
     const gal_cell_node *before = &cell->node[gal_cell_price_index(cell, block - 1, stage, from)];
     const gal_cell_node *behind = &cell->node[gal_cell_price_index(cell, block, stage, to)];
+    const gal_priced_block first = priced(cell, block - 1, stage, from), second = priced(cell, block, stage, to);
+    const gal_hidden crowded = gal_price_crowded(&first, &second);
     gal_cell_edge edge = {.legal = true,
                           .forward_seconds = rounded(cell, pair->forward_seconds),
                           .backward_seconds = rounded(cell, pair->backward_seconds),
+                          .crowded_forward_seconds = rounded(cell, crowded.forward_seconds),
+                          .crowded_backward_seconds = rounded(cell, hidden_share(cell) * crowded.backward_seconds),
                           .tail_seconds = rounded(cell, pair->sync_seconds),
                           .relayout_bytes = (int64_t)larger(pair->relayout_bytes, c->inside_bytes[conversion]),
                           .entry_relayout_bytes =
@@ -298,10 +323,11 @@ static void add_edge(const gal_cell_edge *edge, gal_cell_step *out)
     out->tail_seconds += edge->tail_seconds;
 }
 
-/* The turn from backward to forward. */
+/* The turn from backward to forward; nothing before it hides anything. */
 static void add_turn(const gal_cell_node *node, gal_cell_step *out)
 {
     out->forward_seconds += node->enter_seconds;
+    out->backward_seconds += node->enter_backward_seconds;
     out->tail_seconds += node->enter_tail_seconds;
 }
 
@@ -318,6 +344,8 @@ void gal_cell_follow(const gal_cell *cell, uint32_t block, uint32_t stage, uint3
     const gal_cell_edge *edge = &cell->edge[gal_cell_pair_index(cell, block, stage, from, strategy)];
     *out = node_at(cell, block, stage, strategy)->block;
     add_edge(edge, out);
+    out->forward_seconds += edge->crowded_forward_seconds;
+    out->backward_seconds += edge->crowded_backward_seconds;
     out->bytes += edge->carried_bytes;
     out->shared.of[GAL_SHARED_BOUNDARY] = 2 * node_at(cell, block - 1, stage, from)->boundary_bytes; /* dx lies as x */
     out->shared.of[GAL_SHARED_RELAYOUT] = edge->relayout_bytes;

@@ -44,7 +44,9 @@ static double turn_bytes(const gal_cert_prices *v, const gal_block_memory *m)
 static gal_cert_row row_of(const gal_cert_prices *v, const gal_block_price *price)
 {
     const gal_block_bytes *bytes = &price->memory.bytes;
-    gal_cert_row own = {.pass_seconds = price->forward_seconds + price->backward_seconds,
+    const double hidden = price->hidden_before.backward_seconds + price->hidden_behind.backward_seconds;
+    const double backward = price->backward_seconds - gal_price_hidden_share(v->cell->microbatch_count) * hidden;
+    gal_cert_row own = {.pass_seconds = gal_price_least_forward(price) + backward,
                         .enter_seconds = price->enter_seconds,
                         .leave_seconds = price->leave_seconds,
                         .tail_seconds = price->tail_seconds,

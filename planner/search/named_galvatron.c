@@ -74,7 +74,9 @@ static double change_seconds(const gal_cell *cell, uint32_t block, uint32_t from
     double worst = 0.0;
     for (uint32_t stage = 0; stage < cell->spec.pp_degree; stage++) {
         const gal_cell_edge *edge = &cell->edge[gal_cell_pair_index(cell, block, stage, from, to)];
-        const double seconds = step_seconds(cell, edge->forward_seconds + edge->backward_seconds, edge->tail_seconds);
+        const double each = edge->forward_seconds + edge->backward_seconds + edge->crowded_forward_seconds +
+                            edge->crowded_backward_seconds;
+        const double seconds = step_seconds(cell, each, edge->tail_seconds);
         worst = edge->legal ? fmax(worst, seconds) : HUGE_VAL;
     }
     return worst;

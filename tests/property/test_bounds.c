@@ -154,7 +154,7 @@ static void check_strategy(gal_price_cache *cache, gal_floors *floors, const gal
                                   .offload = offload};
     assert_int_equal(gal_price_block(cache, &query, &price, &err), GAL_OK);
     assert_int_equal(gal_floors_of(floors, type, split, samples * tp * chunks / devices, &floor, &err), GAL_OK);
-    const double seconds = price->forward_seconds + price->backward_seconds;
+    const double seconds = gal_price_least_forward(price) + gal_price_least_backward(price);
     const double tail = price->sync_seconds - price->table_sync_seconds; /* of one microbatch and more */
     double update = price->update_seconds;
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {

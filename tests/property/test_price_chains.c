@@ -24,6 +24,7 @@ typedef struct bed {
     gal_durations *durations;
     gal_price_cache *cache;
     uint32_t compared, refused;
+    uint32_t hidden; /* of those compared: neighbours hide something of them */
 } bed;
 
 static void make_bed(const char *model, const char *cluster, bed *b)
@@ -169,6 +170,14 @@ static uint32_t type_before(const gal_model *model, uint32_t type)
     return gal_model_block_type(model, block - 1);
 }
 
+/* Of the blocks that an end or a single one is priced beside. */
+static uint32_t type_beside(const gal_model *model, uint32_t type, const gal_block_shape *shape)
+{
+    const bool head = shape->out.positions == 0;
+    return shape->kind == GAL_BLOCK_MERGE ? type_before(model, type)
+                                          : gal_model_block_type(model, head ? gal_model_block_count(model) - 2 : 1);
+}
+
 /* The turn to backward, of a single one, too, and so that both take no less than nothing. */
 static void take_turn(const gal_chain_times *t, const gal_block_price *beside, gal_block_price *out)
 {
@@ -212,9 +221,7 @@ static gal_code end_price(const bed *b, const gal_price_query *query, const gal_
     const bool head = shape->out.positions == 0;
     const bool behind = head || is_single(shape);
     gal_price_query near = *query, first = *query;
-    near.type = shape->kind == GAL_BLOCK_MERGE
-                    ? type_before(&b->model, query->type)
-                    : gal_model_block_type(&b->model, head ? gal_model_block_count(&b->model) - 2 : 1);
+    near.type = type_beside(&b->model, query->type, shape);
     first.type = gal_model_block_type(&b->model, 0);
     gal_model_type(&b->model, near.type, &inner);
     const uint32_t type[] = {behind ? near.type : query->type, near.type, behind ? query->type : near.type};
@@ -256,6 +263,55 @@ static gal_code end_price(const bed *b, const gal_price_query *query, const gal_
     return code;
 }
 
+/* ---- what neighbours hide ---- */
+
+static bool is_end(const gal_block_shape *shape)
+{
+    return shape->in.positions == 0 || shape->out.positions == 0 || is_single(shape);
+}
+
+static gal_code price_of(const bed *b, const gal_price_query *query, const gal_block_shape *shape, gal_block_price *out)
+{
+    return is_end(shape) ? end_price(b, query, shape, out) : inner_price(b, query, shape, out);
+}
+
+/* Four fifths of what is waited for. */
+static double most_of(double seconds, double without_seconds, double share, double most_seconds)
+{
+    const double waits = share * (seconds - 1.2 * without_seconds);
+    return waits > 0.0 ? fmin(0.8 * waits, most_seconds) : 0.0;
+}
+
+/* Of ZeRO-3, by what the same takes under ZeRO-1. */
+static void take_hidden(const bed *b, const gal_price_query *query, const gal_block_shape *shape, gal_block_price *out)
+{
+    gal_strategy without = *query->strategy;
+    gal_price_query alike = *query, near = *query;
+    gal_block_shape near_shape = *shape;
+    gal_block_price own, beside;
+    without.zero_stage = 1;
+    alike.strategy = near.strategy = &without;
+    if (is_end(shape)) {
+        near.type = type_beside(&b->model, query->type, shape);
+        gal_model_type(&b->model, near.type, &near_shape);
+    }
+    assert_int_equal(price_of(b, &alike, shape, &own), GAL_OK);
+    assert_int_equal(price_of(b, &near, &near_shape, &beside), GAL_OK);
+    const double f = out->forward_seconds, g = out->backward_seconds + fmin(out->sync_seconds, 0.0);
+    const double times = is_end(shape) ? 6.0 : 2.5;
+    const double most_f = times * beside.forward_seconds, most_g = times * beside.backward_seconds;
+    const double half = most_of(g, own.backward_seconds, 0.5, most_g);
+    if (shape->in.positions == 0) {
+        out->hidden_behind = (gal_hidden){most_of(f, own.forward_seconds, 1.0, most_g), half};
+    } else if (shape->out.positions == 0) {
+        out->hidden_before = (gal_hidden){most_of(f, own.forward_seconds, 1.0, most_f),
+                                          most_of(g, own.backward_seconds, 1.0, most_f + most_g)};
+    } else {
+        out->hidden_before = (gal_hidden){most_of(f, own.forward_seconds, 1.0, most_f), half};
+        out->hidden_behind = (gal_hidden){0.0, half};
+    }
+}
+
 /* ---- the comparison ---- */
 
 static void compare(bed *b, const gal_price_query *query, const gal_block_shape *shape)
@@ -263,14 +319,18 @@ static void compare(bed *b, const gal_price_query *query, const gal_block_shape 
     gal_error err = {0};
     gal_block_price expected;
     const gal_block_price *price = NULL;
-    const bool end = shape->in.positions == 0 || shape->out.positions == 0 || is_single(shape);
-    const gal_code code = (end ? end_price : inner_price)(b, query, shape, &expected);
+    const gal_code code = price_of(b, query, shape, &expected);
     assert_int_equal(gal_price_block(b->cache, query, &price, &err), code);
     if (code != GAL_OK) {
         assert_int_equal(code, GAL_ERR_DOCUMENT);
         b->refused++;
         return;
     }
+    if (query->strategy->zero_stage == 3) {
+        take_hidden(b, query, shape, &expected);
+        b->hidden += price->hidden_before.forward_seconds + price->hidden_behind.backward_seconds > 0.0;
+    }
+    expected.on_device = (gal_hidden){expected.forward_seconds, expected.backward_seconds};
     expected.memory.bytes.boundary = price->memory.bytes.boundary; /* of the next block: price_common.c */
     if (memcmp(&expected, price, sizeof expected) != 0) {
         char name[GAL_STRATEGY_NAME_BYTES];
@@ -278,9 +338,10 @@ static void compare(bed *b, const gal_price_query *query, const gal_block_shape 
                  gal_strategy_name(query->strategy, name), query->microbatch_samples, query->stage, query->stage_count,
                  price->forward_seconds, expected.forward_seconds);
     }
-    /* a turn gains no more than its block takes */
+    /* a turn gains no more than its block takes, nor than is left of it where neighbours hide what they can */
     assert_true(price->forward_seconds + price->enter_seconds >= 0.0);
     assert_true(price->backward_seconds + price->leave_seconds >= 0.0);
+    assert_true(gal_price_least_forward(price) >= 0.0 && gal_price_least_backward(price) >= 0.0);
     assert_true(price->sync_seconds >= price->table_sync_seconds || price->table_sync_seconds == 0.0);
     b->compared++;
 }
@@ -347,7 +408,7 @@ static void every_order(void **unused)
         bed b;
         make_bed(cases[i].model, cases[i].cluster, &b);
         compare_stage(&b, cases[i].stage_count - 1, cases[i].stage_count, cases[i].stride, 1);
-        assert_true(b.compared > 100);
+        assert_true(b.compared > 100 && b.hidden > 20);
         free_bed(&b);
     }
 }

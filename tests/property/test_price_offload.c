@@ -192,6 +192,8 @@ static bool check_stored(gal_price_cache *cache, const gal_plan *plan, uint32_t 
     query.strategy = stored;
     assert_int_equal(gal_price_block(cache, &query, &more, &err), GAL_OK);
     assert_true(more->forward_seconds >= less->forward_seconds && more->backward_seconds >= less->backward_seconds);
+    assert_true(gal_price_least_forward(more) >= gal_price_least_forward(less));
+    assert_true(gal_price_least_backward(more) >= gal_price_least_backward(less));
     assert_true(more->sync_seconds >= less->sync_seconds && more->tail_seconds >= less->tail_seconds);
     assert_true(more->enter_seconds >= less->enter_seconds && more->leave_seconds >= less->leave_seconds);
     return true;

@@ -289,15 +289,15 @@ static double own_update_seconds(const gal_block_price *price)
 /* Backward, and what it adds to all of a stage's tail. */
 static double late_seconds(const gal_block_price *price)
 {
-    return price->backward_seconds + price->once_seconds + price->lag_seconds - price->table_sync_seconds;
+    return gal_price_least_backward(price) + gal_price_once(price, 1) + price->lag_seconds - price->table_sync_seconds;
 }
 
 /* What is said of an item before it is priced: its bytes, and seconds that any number of rounds takes at least. */
 static void check_floor(const gal_block_price *floor, const gal_block_price *price)
 {
     assert_memory_equal(&floor->memory, &price->memory, sizeof price->memory);
-    assert_true(floor->forward_seconds <= price->forward_seconds);
-    assert_true(floor->backward_seconds <= price->backward_seconds);
+    assert_true(floor->forward_seconds <= gal_price_least_forward(price));
+    assert_true(floor->backward_seconds <= gal_price_least_backward(price));
     assert_true(late_seconds(floor) <= late_seconds(price));
     assert_true(own_update_seconds(floor) <= own_update_seconds(price));
 }

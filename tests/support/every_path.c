@@ -102,6 +102,33 @@ static void add_conversion(const gal_pair_price *pair, gal_stage_sum *s)
     s->lag_seconds += pair->sync_seconds;
 }
 
+/* What block i waits for, as much as a neighbour hides (costmodel/hidden.h). */
+static void take_hidden(const gal_every_path *b, uint32_t i, uint32_t beside, const gal_hidden *most, gal_stage_sum *s)
+{
+    const gal_block_shape *shape = shape_at(b, i);
+    const gal_block_price *price = price_at(b, i), *by = price_at(b, beside);
+    const double f = by->on_device.forward_seconds, g = by->on_device.backward_seconds;
+    const bool single = shape->kind == GAL_BLOCK_BRIDGE || shape->kind == GAL_BLOCK_MERGE;
+    double left = 1.0 - by->link_share[0], forward = 1.2 * f, backward = 0.6 * g;
+    for (uint32_t level = 1; level < GAL_LINK_LEVELS_MAX; level++) {
+        left = price->link_share[level] > 0.0 ? 1.0 - by->link_share[level] : left;
+    }
+    if (i == 0) {
+        forward = backward = 3.0 * g;
+    } else if (i + 1 == b->cell->block_count) {
+        forward = 3.0 * f;
+        backward = 3.0 * (f + g);
+    } else if (single) {
+        forward = 3.0 * f;
+        backward = 3.0 * g;
+    }
+    if (b->cell->strategy[b->strategy[beside]].zero_stage < 3) {
+        s->forward_seconds -= fmin(most->forward_seconds, left * forward);
+        const double rounds = b->cell->spec.microbatch_count; /* but for the one with sync */
+        s->backward_seconds -= fmin(most->backward_seconds, left * backward) * (rounds - 1.0) / rounds;
+    }
+}
+
 static double brute_seconds(const gal_every_path *b, double *slowest)
 {
     const gal_cell *cell = b->cell;
@@ -116,6 +143,12 @@ static double brute_seconds(const gal_every_path *b, double *slowest)
         const bool last_of_stage = i == last || b->stage[i] != b->stage[i + 1];
         s->forward_seconds += price->forward_seconds + (first_of_stage ? price->enter_seconds : 0.0);
         s->backward_seconds += price->backward_seconds + (last_of_stage ? price->leave_seconds : 0.0);
+        if (!first_of_stage) {
+            take_hidden(b, i, i - 1, &price->hidden_before, s);
+        }
+        if (!last_of_stage) {
+            take_hidden(b, i, i + 1, &price->hidden_behind, s);
+        }
         s->once_seconds += price->once_seconds;
         s->lag_seconds += price->lag_seconds + (first_of_stage ? price->tail_seconds : 0.0);
         s->update_seconds += price->update_seconds - price->shared_update_seconds[GAL_SHARED_ENCODER_BIAS] -

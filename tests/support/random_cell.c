@@ -84,6 +84,14 @@ static void draw_space(uint64_t *state, gal_random_cell *t)
     space->bucket = one == 4;
 }
 
+/* All together less than a block may take. */
+static gal_hidden draw_hidden(uint64_t *state, const gal_strategy *strategy)
+{
+    const double most = gal_price_gathers(strategy) ? 0.24 : 0.0;
+    const double forward = most * uniform(state);
+    return (gal_hidden){forward, most * uniform(state)};
+}
+
 /* Prices of any sign where the measured ones may have any; of the bytes, working memory is five times larger in every
  * third cell. */
 static void randomise_prices(uint64_t *state, gal_random_cell *t)
@@ -93,6 +101,7 @@ static void randomise_prices(uint64_t *state, gal_random_cell *t)
     t->price = calloc(prices + 1, sizeof *t->price);
     t->pair = calloc(gal_cell_pair_count(cell) + 1, sizeof *t->pair);
     const uint64_t inflation = gal_random_below(state, 3) == 0 ? 5 : 1;
+    uint64_t apart = *state;
     assert_non_null(t->price);
     assert_non_null(t->pair);
     for (size_t i = 0; i < prices; i++) {
@@ -107,6 +116,9 @@ static void randomise_prices(uint64_t *state, gal_random_cell *t)
             p->leave_seconds = uniform(state) - 0.5;
             p->tail_seconds = 6.0 * uniform(state) - 2.0;
             p->update_seconds = 3.0 * uniform(state);
+            p->on_device = (gal_hidden){0.2 * uniform(&apart), 0.4 * uniform(&apart)}; /* some room is too little */
+            p->hidden_before = draw_hidden(&apart, &cell->strategy[i % cell->strategy_count]);
+            p->hidden_behind = draw_hidden(&apart, &cell->strategy[i % cell->strategy_count]);
             p->memory.bytes.work *= inflation;
             cell->price[i] = p;
         }
