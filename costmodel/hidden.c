@@ -47,19 +47,19 @@ void gal_hidden_fill(const gal_block_shape *shape, const gal_block_price *withou
     const double most = at == INSIDE ? longest : longest_of_one;
     const double most_forward = most * beside->forward_seconds, most_backward = most * beside->backward_seconds;
     const double half = hidden(0.5 * backward, most_backward);
-    gal_hidden *before = &price->hidden_before, *behind = &price->hidden_behind;
-    *before = *behind = (gal_hidden){0.0, 0.0};
+    gal_pass_seconds *before = &price->hidden_before, *behind = &price->hidden_behind;
+    *before = *behind = (gal_pass_seconds){0.0, 0.0};
     switch (at) {
     case FIRST:
-        *behind = (gal_hidden){hidden(forward, most_backward), half};
+        *behind = (gal_pass_seconds){hidden(forward, most_backward), half};
         break;
     case LAST:
-        *before = (gal_hidden){hidden(forward, most_forward), hidden(backward, most_forward + most_backward)};
+        *before = (gal_pass_seconds){hidden(forward, most_forward), hidden(backward, most_forward + most_backward)};
         break;
     case SINGLE:
     case INSIDE:
-        *before = (gal_hidden){hidden(forward, most_forward), half};
-        *behind = (gal_hidden){0.0, half};
+        *before = (gal_pass_seconds){hidden(forward, most_forward), half};
+        *behind = (gal_pass_seconds){0.0, half};
         break;
     }
 }
@@ -82,39 +82,39 @@ static double left_share(const gal_block_price *price, const gal_block_price *ne
 }
 
 /* What a neighbour has room for of a block's forward and backward; */
-static gal_hidden room_of(place block, const gal_block_price *neighbour)
+static gal_pass_seconds room_of(place block, const gal_block_price *neighbour)
 {
     const double forward = neighbour->on_device.forward_seconds, backward = neighbour->on_device.backward_seconds;
     switch (block) {
     case FIRST:
-        return (gal_hidden){room_of_one * backward, room_of_one * backward};
+        return (gal_pass_seconds){room_of_one * backward, room_of_one * backward};
     case LAST:
-        return (gal_hidden){room_of_one * forward, room_of_one * (forward + backward)};
+        return (gal_pass_seconds){room_of_one * forward, room_of_one * (forward + backward)};
     case SINGLE:
-        return (gal_hidden){room_of_one * forward, room_of_one * backward};
+        return (gal_pass_seconds){room_of_one * forward, room_of_one * backward};
     case INSIDE:
     default:
-        return (gal_hidden){room * forward, 0.5 * room * backward};
+        return (gal_pass_seconds){room * forward, 0.5 * room * backward};
     }
 }
 
-gal_hidden gal_price_hidden(const gal_priced_block *block, const gal_priced_block *neighbour, bool behind)
+gal_pass_seconds gal_price_hidden(const gal_priced_block *block, const gal_priced_block *neighbour, bool behind)
 {
-    const gal_hidden *most = behind ? &block->price->hidden_behind : &block->price->hidden_before;
+    const gal_pass_seconds *most = behind ? &block->price->hidden_behind : &block->price->hidden_before;
     if (gal_price_gathers(neighbour->strategy)) {
-        return (gal_hidden){0.0, 0.0};
+        return (gal_pass_seconds){0.0, 0.0};
     }
     const double left = left_share(block->price, neighbour->price);
-    const gal_hidden has = room_of(place_of(block->shape), neighbour->price);
-    return (gal_hidden){fmin(most->forward_seconds, left * has.forward_seconds),
-                        fmin(most->backward_seconds, left * has.backward_seconds)};
+    const gal_pass_seconds has = room_of(place_of(block->shape), neighbour->price);
+    return (gal_pass_seconds){fmin(most->forward_seconds, left * has.forward_seconds),
+                              fmin(most->backward_seconds, left * has.backward_seconds)};
 }
 
-gal_hidden gal_price_crowded(const gal_priced_block *from, const gal_priced_block *to)
+gal_pass_seconds gal_price_crowded(const gal_priced_block *from, const gal_priced_block *to)
 {
-    const gal_hidden first = gal_price_hidden(from, to, true), second = gal_price_hidden(to, from, false);
-    return (gal_hidden){from->price->hidden_behind.forward_seconds - first.forward_seconds +
-                            to->price->hidden_before.forward_seconds - second.forward_seconds,
-                        from->price->hidden_behind.backward_seconds - first.backward_seconds +
-                            to->price->hidden_before.backward_seconds - second.backward_seconds};
+    const gal_pass_seconds first = gal_price_hidden(from, to, true), second = gal_price_hidden(to, from, false);
+    return (gal_pass_seconds){from->price->hidden_behind.forward_seconds - first.forward_seconds +
+                                  to->price->hidden_before.forward_seconds - second.forward_seconds,
+                              from->price->hidden_behind.backward_seconds - first.backward_seconds +
+                                  to->price->hidden_before.backward_seconds - second.backward_seconds};
 }

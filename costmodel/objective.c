@@ -156,7 +156,7 @@ static gal_code take_hidden(gal_price_cache *cache, const gal_plan *plan, uint32
     gal_priced_block neighbour = {&beside_shape, query.strategy, NULL};
     const gal_code code = gal_price_block(cache, &query, &neighbour.price, err);
     if (code == GAL_OK) {
-        const gal_hidden hidden = gal_price_hidden(&own, &neighbour, behind);
+        const gal_pass_seconds hidden = gal_price_hidden(&own, &neighbour, behind);
         sum->forward_seconds -= hidden.forward_seconds;
         sum->backward_seconds -= gal_price_hidden_share(plan->microbatch_count) * hidden.backward_seconds;
     }

@@ -329,7 +329,7 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
      * of many blocks each takes as long as its own transfers. */
     out->forward_seconds = fmax(out->forward_seconds, t.stored_forward_seconds);
     out->backward_seconds = fmax(out->backward_seconds, t.stored_backward_seconds);
-    out->on_device = (gal_hidden){out->forward_seconds, out->backward_seconds};
+    out->on_device = (gal_pass_seconds){out->forward_seconds, out->backward_seconds};
     out->lag_seconds = gal_lag_seconds(cache->durations, query->device_count, &t, out->backward_seconds);
     out->update_seconds = t.update_seconds;
     memcpy(out->shared_update_seconds, t.shared_update_seconds, sizeof t.shared_update_seconds);

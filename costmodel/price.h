@@ -55,15 +55,15 @@
 #include "costmodel/memory.h"
 
 /* Of forward and backward. */
-typedef struct gal_hidden {
+typedef struct gal_pass_seconds {
     double forward_seconds, backward_seconds;
-} gal_hidden;
+} gal_pass_seconds;
 
 typedef struct gal_block_price {
     double forward_seconds, backward_seconds, sync_seconds;
-    gal_hidden hidden_before, hidden_behind; /* of them, what the block before, behind hides at most, if it gathers
-                                              * nothing: costmodel/hidden.h; but under ZeRO-3 0 */
-    gal_hidden on_device;                    /* they are of the same with nothing offloaded */
+    gal_pass_seconds hidden_before, hidden_behind; /* of them, what the block before, behind hides at most, if it
+                                                    * gathers nothing: costmodel/hidden.h; but under ZeRO-3 0 */
+    gal_pass_seconds on_device;                    /* they are of the same with nothing offloaded */
     double enter_seconds, leave_seconds, tail_seconds;
     double wait_seconds;   /* of leave: for reductions that the backward before has left */
     double update_seconds; /* sums of squares, then Adam and all that runs beside it (gal_update_seconds) */
@@ -120,9 +120,9 @@ typedef struct gal_priced_block {
 } gal_priced_block;
 
 /* What a neighbour on the same stage, behind or before, hides of a block. */
-gal_hidden gal_price_hidden(const gal_priced_block *block, const gal_priced_block *neighbour, bool behind);
+gal_pass_seconds gal_price_hidden(const gal_priced_block *block, const gal_priced_block *neighbour, bool behind);
 /* What two neighbours on a stage take more than if each hid all that it may of the other; no part is below 0. */
-gal_hidden gal_price_crowded(const gal_priced_block *from, const gal_priced_block *to);
+gal_pass_seconds gal_price_crowded(const gal_priced_block *from, const gal_priced_block *to);
 
 /* Conversions are priced between layouts reached from whole rows. In a plan the samples may lie in another order, by
  * the conversions passed before; its conversions may then take other steps (costmodel/relayout.h has their exact

@@ -12,7 +12,8 @@
 #include "planner/bound/screen.h"
 #include "planner/space/orders.h"
 
-/* The least of any stage; of embedding and head, of theirs. */
+/* The least of any stage; of embedding and head, of theirs. Of forward and backward neighbours hide all that they may
+ * (costmodel/price.h): what they do not is a cost of edges in a cell, and left out here. */
 typedef struct gal_screened_item {
     double forward_seconds, backward_seconds, tail_seconds, update_seconds;
     double enter_seconds, leave_seconds, enter_tail_seconds; /* of the turns: below 0 what they gain */

@@ -16,7 +16,8 @@ static void take_price(const gal_cell_spec *spec, const gal_block_types *types, 
 {
     const bool has_stage = type == types->type_of[types->block_count - 1] && spec->pp_degree > 1;
     const gal_block_bytes *bytes = &price->memory.bytes;
-    double update_seconds = price->update_seconds + gal_price_once(price, spec->pp_degree); /* once: of one stage, as the update */
+    double update_seconds =
+        price->update_seconds + gal_price_once(price, spec->pp_degree); /* once: of one stage, as the update */
     double sync_seconds = price->lag_seconds;
     item->bytes = (double)(bytes->state + bytes->gradient);
     /* another block may pay; for the token table the ends of a chain on their stages do (planner/cell/cell.h) */

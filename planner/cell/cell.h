@@ -79,7 +79,8 @@ typedef struct gal_cell_step {
     gal_shared_bytes shared;
 } gal_cell_step;
 
-/* A block under a strategy in a stage. */
+/* A block under a strategy in a stage. Neighbours hide of it all that they may (costmodel/price.h); what they do not is
+ * in edges, and at the ends of a stage, where nothing does, in enter and close. */
 typedef struct gal_cell_node {
     gal_cell_step block;                                              /* its own; no boundary, no relayout */
     double enter_seconds, enter_backward_seconds, enter_tail_seconds; /* of the first block of a stage */

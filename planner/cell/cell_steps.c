@@ -232,7 +232,7 @@ static gal_cell_edge edge_of(const gal_cell *cell, uint32_t block, uint32_t stag
     const gal_cell_node *before = &cell->node[gal_cell_price_index(cell, block - 1, stage, from)];
     const gal_cell_node *behind = &cell->node[gal_cell_price_index(cell, block, stage, to)];
     const gal_priced_block first = priced(cell, block - 1, stage, from), second = priced(cell, block, stage, to);
-    const gal_hidden crowded = gal_price_crowded(&first, &second);
+    const gal_pass_seconds crowded = gal_price_crowded(&first, &second);
     gal_cell_edge edge = {.legal = true,
                           .forward_seconds = rounded(cell, pair->forward_seconds),
                           .backward_seconds = rounded(cell, pair->backward_seconds),

@@ -7,7 +7,8 @@
  * conversions added  k round + w tail (first stage: nothing hides it; 0 <= w <= 1, for what is negative counts as 0)
  *            + update / P (the slowest is no less than the mean) + (k + 1) transfer
  * n, and k of the stage: gal_round_counts_of; with one stage m round + w tail + once + update
- * (costmodel/lag.h; where some types have kernels alone w is 0: others may hide what these leave). What blocks take
+ * (costmodel/lag.h; where some types have kernels alone w is 0: others may hide what these leave). Of ZeRO-3 neighbours
+ * are taken to hide all that they may (costmodel/price.h), which no company makes less. What blocks take
  * together on a stage is bounded by weak duality: any price >= 0 per byte over the limit may be charged, and what is
  * left is a shortest path through the chain. Of the bytes that blocks use in turn the stage has at least the largest of
  * one, so they are taken in bands: in a band larger ones may not be had and its smallest is charged. Where that is not

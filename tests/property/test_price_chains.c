@@ -302,13 +302,13 @@ static void take_hidden(const bed *b, const gal_price_query *query, const gal_bl
     const double most_f = times * beside.forward_seconds, most_g = times * beside.backward_seconds;
     const double half = most_of(g, own.backward_seconds, 0.5, most_g);
     if (shape->in.positions == 0) {
-        out->hidden_behind = (gal_hidden){most_of(f, own.forward_seconds, 1.0, most_g), half};
+        out->hidden_behind = (gal_pass_seconds){most_of(f, own.forward_seconds, 1.0, most_g), half};
     } else if (shape->out.positions == 0) {
-        out->hidden_before = (gal_hidden){most_of(f, own.forward_seconds, 1.0, most_f),
-                                          most_of(g, own.backward_seconds, 1.0, most_f + most_g)};
+        out->hidden_before = (gal_pass_seconds){most_of(f, own.forward_seconds, 1.0, most_f),
+                                                most_of(g, own.backward_seconds, 1.0, most_f + most_g)};
     } else {
-        out->hidden_before = (gal_hidden){most_of(f, own.forward_seconds, 1.0, most_f), half};
-        out->hidden_behind = (gal_hidden){0.0, half};
+        out->hidden_before = (gal_pass_seconds){most_of(f, own.forward_seconds, 1.0, most_f), half};
+        out->hidden_behind = (gal_pass_seconds){0.0, half};
     }
 }
 
@@ -330,7 +330,7 @@ static void compare(bed *b, const gal_price_query *query, const gal_block_shape 
         take_hidden(b, query, shape, &expected);
         b->hidden += price->hidden_before.forward_seconds + price->hidden_behind.backward_seconds > 0.0;
     }
-    expected.on_device = (gal_hidden){expected.forward_seconds, expected.backward_seconds};
+    expected.on_device = (gal_pass_seconds){expected.forward_seconds, expected.backward_seconds};
     expected.memory.bytes.boundary = price->memory.bytes.boundary; /* of the next block: price_common.c */
     if (memcmp(&expected, price, sizeof expected) != 0) {
         char name[GAL_STRATEGY_NAME_BYTES];

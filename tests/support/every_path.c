@@ -103,7 +103,8 @@ static void add_conversion(const gal_pair_price *pair, gal_stage_sum *s)
 }
 
 /* What block i waits for, as much as a neighbour hides (costmodel/hidden.h). */
-static void take_hidden(const gal_every_path *b, uint32_t i, uint32_t beside, const gal_hidden *most, gal_stage_sum *s)
+static void take_hidden(const gal_every_path *b, uint32_t i, uint32_t beside, const gal_pass_seconds *most,
+                        gal_stage_sum *s)
 {
     const gal_block_shape *shape = shape_at(b, i);
     const gal_block_price *price = price_at(b, i), *by = price_at(b, beside);

@@ -85,11 +85,11 @@ static void draw_space(uint64_t *state, gal_random_cell *t)
 }
 
 /* All together less than a block may take. */
-static gal_hidden draw_hidden(uint64_t *state, const gal_strategy *strategy)
+static gal_pass_seconds draw_hidden(uint64_t *state, const gal_strategy *strategy)
 {
     const double most = gal_price_gathers(strategy) ? 0.24 : 0.0;
     const double forward = most * uniform(state);
-    return (gal_hidden){forward, most * uniform(state)};
+    return (gal_pass_seconds){forward, most * uniform(state)};
 }
 
 /* Prices of any sign where the measured ones may have any; of the bytes, working memory is five times larger in every
@@ -116,7 +116,8 @@ static void randomise_prices(uint64_t *state, gal_random_cell *t)
             p->leave_seconds = uniform(state) - 0.5;
             p->tail_seconds = 6.0 * uniform(state) - 2.0;
             p->update_seconds = 3.0 * uniform(state);
-            p->on_device = (gal_hidden){0.2 * uniform(&apart), 0.4 * uniform(&apart)}; /* some room is too little */
+            p->on_device =
+                (gal_pass_seconds){0.2 * uniform(&apart), 0.4 * uniform(&apart)}; /* some room is too little */
             p->hidden_before = draw_hidden(&apart, &cell->strategy[i % cell->strategy_count]);
             p->hidden_behind = draw_hidden(&apart, &cell->strategy[i % cell->strategy_count]);
             p->memory.bytes.work *= inflation;
