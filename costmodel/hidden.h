@@ -18,7 +18,7 @@
  * The numbers are those for which the sum of prices is nearest to the simulation of random plans of two kinds
  * (PLANS=1000 tests/property/test_price): of 25,200 none is more than 10 % off, of 6,000 that take ZeRO-3 and something
  * else by turns 102 are, at worst 35 %; without this it is 9, at worst 16 %, and 9 in 100, at worst 49 %. Of others
- * (SEED=7, 99, 4000037) some 10 of 25,200 are, where it was 20. 1.3 for 1.2, 0.7 or 0.9 for 0.8, 2 or 3 for 2.5 are
+ * (SEED=7 and 99) 7 and 12 of 25,200 are, where it was 19 and 24. 1.3 for 1.2, 0.7 or 0.9 for 0.8, 2 or 3 for 2.5 are
  * nearly as good; what is hidden by pairs alone, without the share of links, is not: searches take what is too cheap.
  * What is left of a block never falls with what the block takes, and a neighbour hides no more if it offloads anything,
  * so offload still takes no less (costmodel/price.h). */
