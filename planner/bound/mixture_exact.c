@@ -288,10 +288,13 @@ static void add_group(search *s, const group *g)
     }
 }
 
-/* The least of a level whose relaxation is below `cutoff`. */
+/* The least of a level whose relaxation is below `cutoff`; that itself where what is cheapest fits: it is whole. */
 static double solve_level(search *s, double cutoff)
 {
     double least = cutoff;
+    if (s->price == 0.0) {
+        return s->least;
+    }
     s->reach = cutoff - s->least;
     s->too_long = false;
     s->total.entry[0] = (entry){0.0, 0.0};

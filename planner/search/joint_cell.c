@@ -110,6 +110,12 @@ double gal_joint_hopeless_per_sample(const gal_joint *o, gal_joint_level below)
     return gal_joint_wanted_per_sample(o) * (1.0 - gap_of(o, below));
 }
 
+/* The same of the cell, up to rounding: a bound that is raised so far is enough. */
+static double hopeless_seconds(const gal_joint *o, const gal_joint_cell *c, gal_joint_level below)
+{
+    return c->numbers.global_batch_samples * gal_joint_hopeless_per_sample(o, below) * (1.0 + 1e-12);
+}
+
 /* A path of the cell, in place of one that was known; not simulated yet. */
 static gal_code note_path(gal_joint *o, gal_joint_cell *c, const uint32_t *stage, const uint32_t *strategy,
                           double seconds, gal_error *err)
@@ -190,7 +196,7 @@ static gal_code solve_alike(step *s, gal_error *err)
     gal_code code = GAL_OK;
     gal_joint_cell *c = s->c;
     const double gap = gap_of(s->o, GAL_JOINT_STAGED);
-    const double enough = c->numbers.global_batch_samples * gal_joint_hopeless_per_sample(s->o, GAL_JOINT_STAGED);
+    const double enough = hopeless_seconds(s->o, c, GAL_JOINT_STAGED);
     gal_staged staged = {0};
     if (enough < HUGE_VAL) {
         code = gal_staged_solve(&c->screened, enough, gap, GAL_STAGED_ALIKE, &staged, err);
@@ -207,7 +213,7 @@ static gal_code solve_staged(step *s, gal_staged_effort effort, double enough_se
     double weights[2 * GAL_STAGES_MAX];
     gal_joint_cell *c = s->c;
     const gal_joint_level below = effort == GAL_STAGED_QUICK ? GAL_JOINT_STAGED : GAL_JOINT_CLOSED;
-    const double hopeless = c->numbers.global_batch_samples * gal_joint_hopeless_per_sample(s->o, below);
+    const double hopeless = hopeless_seconds(s->o, c, below);
     gal_staged staged = {.stage = s->answer->stage, .strategy = s->answer->strategy, .weights = weights};
     if (effort == GAL_STAGED_AGAIN) {
         staged = (gal_staged){c->bound, c->path_seconds, c->stage, c->strategy, c->weights};
@@ -282,8 +288,7 @@ static gal_code solve_chains(step *s, gal_error *err)
                                          .few_labels = GAL_FEW_LABELS,
                                          .work_limit = shares ? left / 2 : 0,
                                          .starts = c->stage != NULL,
-                                         .give_up_seconds = c->numbers.global_batch_samples *
-                                                            gal_joint_hopeless_per_sample(o, GAL_JOINT_CLOSED),
+                                         .give_up_seconds = hopeless_seconds(o, c, GAL_JOINT_CLOSED),
                                          .tell = tell_work,
                                          .tell_context = s->o};
     const gal_cell_spec spec = gal_joint_spec(o, c);

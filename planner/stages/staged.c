@@ -60,7 +60,7 @@ static gal_code create_bounds(const gal_screened *screened, bool one_class, solv
     GAL_TRY(gal_chain_kinds_create(screened->types, &v->chains, v->err));
     GAL_TRY(gal_tail_weights_create(screened->spec.pp_degree, &v->tails, v->err));
     const size_t known = (size_t)GAL_WHOLE_ROWS * screened->spec.pp_degree * v->chains.count;
-    v->known = screened->spec.pp_degree > 1 && known <= KNOWN_MAX ? calloc(known, sizeof *v->known) : NULL;
+    v->known = screened->spec.pp_degree > 1 && known <= KNOWN_MAX ? malloc(known * sizeof *v->known) : NULL;
     GAL_TRY(gal_stage_tables_create(screened, one_class, &v->tables, v->err));
 cleanup:
     return code;
@@ -365,13 +365,23 @@ static gal_code solve(solver *v, double enough_seconds, double gap)
     bool found = false;
     double bound = 0.0;
     gal_code code = solve_at(v, enough_seconds, &found);
+    gal_tails best = v->weights;
+    bool at_best = true;
     for (uint32_t round = 1; code == GAL_OK && found && round <= TAIL_ROUNDS && is_open(v, enough_seconds, gap);
          round++) {
         const gal_tails path = gal_tails_of_path(v->s, v->stage, v->strategy);
+        const double known = v->out->bound;
         if (!gal_tails_move(&v->weights, v->s->spec.pp_degree, &path, 1.0 / round)) {
             break;
         }
         code = solve_at(v, enough_seconds, &found);
+        at_best = v->out->bound > known;
+        best = at_best ? v->weights : best;
+    }
+    if (code == GAL_OK && !at_best) {
+        v->weights = best;
+        gal_stage_tables_weigh(&v->tables, best.exposed, best.update);
+        code = find_bound(v, enough_seconds, &bound);
     }
     if (code == GAL_OK && found && v->s->spec.pp_degree > 1) {
         code = solve_by_cuts(v, enough_seconds, gap, &bound);
