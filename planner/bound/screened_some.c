@@ -118,39 +118,35 @@ static void order_types(const gal_block_types *types, uint32_t order[GAL_TYPES_M
     }
 }
 
-/* Raises the bound by a type. *more: prices were asked for, or the type was not listed before. */
-static gal_code raise_by(some *o, uint32_t type, double enough_seconds, double *bound, bool *more, gal_error *err)
+/* By what the strategies of a type take at least, in place of its splits by kernels. */
+static gal_code raise_by_floors(some *o, uint32_t type, double *bound, gal_error *err)
 {
-    gal_code code = GAL_OK;
-    bool priced = false;
-    if (o->menu[type].item != o->menus.type[type].item) {
-        GAL_TRY(gal_screened_floor_type(&o->s.spec, o->s.types, type, o->prices, err));
+    const gal_code code = gal_screened_floor_type(&o->s.spec, o->s.types, type, o->prices, err);
+    if (code == GAL_OK) {
         list_type(o, type, 0.0);
         raise_bound(o, bound);
-        *more = true;
     }
-    if (*bound < enough_seconds) {
-        GAL_TRY(price_cheapest(o, type, &priced, err));
+    return code;
+}
+
+/* All types, which have their floors, with so much of the tail. */
+static void raise_by_tails(some *o, double tail_weight, double *bound)
+{
+    for (uint32_t type = 0; type < o->s.types->type_count; type++) {
+        list_type(o, type, tail_weight);
     }
+    raise_bound(o, bound);
+}
+
+/* By prices of a type. *more: some were asked for. */
+static gal_code raise_by_prices(some *o, uint32_t type, double *bound, bool *more, gal_error *err)
+{
+    bool priced = false;
+    const gal_code code = price_cheapest(o, type, &priced, err);
     if (priced) {
         list_type(o, type, 0.0);
         raise_bound(o, bound);
         *more = true;
-    }
-cleanup:
-    return code;
-}
-
-/* With all of the tail, which a plan has in full: where gradients take long to reduce, that alone may say enough. */
-static gal_code raise_by_tails(some *o, double *bound, gal_error *err)
-{
-    gal_code code = GAL_OK;
-    for (uint32_t type = 0; type < o->s.types->type_count && code == GAL_OK; type++) {
-        code = gal_screened_floor_type(&o->s.spec, o->s.types, type, o->prices, err);
-        list_type(o, type, 1.0);
-    }
-    if (code == GAL_OK) {
-        raise_bound(o, bound);
     }
     return code;
 }
@@ -178,13 +174,21 @@ gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_type
     if (o.candidate == NULL || o.menu == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
-    GAL_TRY(raise_by_tails(&o, bound, err));
     memcpy(o.menu, kernels, types->type_count * sizeof *o.menu);
     order_types(types, order);
+    for (uint32_t i = 0; i < types->type_count && *bound < enough_seconds; i++) {
+        GAL_TRY(raise_by_floors(&o, order[i], bound, err));
+    }
+    if (*bound < enough_seconds) { /* a plan has all of the tail: where gradients take long to reduce, that may do */
+        raise_by_tails(&o, 1.0, bound);
+    }
+    if (*bound < enough_seconds) {
+        raise_by_tails(&o, 0.0, bound);
+    }
     while (more) {
         more = false;
         for (uint32_t i = 0; i < types->type_count && *bound < enough_seconds; i++) {
-            GAL_TRY(raise_by(&o, order[i], enough_seconds, bound, &more, err));
+            GAL_TRY(raise_by_prices(&o, order[i], bound, &more, err));
         }
     }
 cleanup:
