@@ -133,7 +133,7 @@ double gal_mix_floor(const gal_mix_bound *bound, const gal_mix_chain *chain);
 
 /* Blocks that choose from the same items. */
 typedef struct gal_mix_group {
-    const gal_mix_item *item;
+    const gal_mix_item *item; /* the quickest first */
     uint32_t item_count, block_count;
     uint32_t *taken; /* [item] of the caller: how many blocks take it */
 } gal_mix_group;

@@ -27,8 +27,18 @@ static void move(filler *f, const gal_mix_group *group, uint32_t from, uint32_t 
     f->spare_bytes -= bytes;
 }
 
-/* All blocks take the smallest item of their group; false: one has none, or they do not fit. */
-static bool start(filler *f, double limit_bytes)
+static bool is_smaller(const gal_mix_item *a, const gal_mix_item *b)
+{
+    return a->bytes < b->bytes;
+}
+
+static bool is_quicker(const gal_mix_item *a, const gal_mix_item *b)
+{
+    return a->seconds < b->seconds || (a->seconds == b->seconds && a->bytes < b->bytes);
+}
+
+/* All blocks take the item of their group that is before all others; false: one has none, or they do not fit. */
+static bool start(filler *f, bool (*is_before)(const gal_mix_item *a, const gal_mix_item *b), double limit_bytes)
 {
     f->sum = (gal_mix_sum){0.0, 0.0, 0.0};
     for (const gal_mix_group *group = f->group; group < f->group + f->group_count; group++) {
@@ -36,7 +46,7 @@ static bool start(filler *f, double limit_bytes)
         memset(group->taken, 0, group->item_count * sizeof *group->taken);
         for (uint32_t i = 0; i < group->item_count; i++) {
             if (may_take(f, &group->item[i]) &&
-                (least == group->item_count || group->item[i].bytes < group->item[least].bytes)) {
+                (least == group->item_count || is_before(&group->item[i], &group->item[least]))) {
                 least = i;
             }
         }
@@ -57,28 +67,45 @@ typedef struct step {
     double rate; /* seconds gained per byte */
 } step;
 
+/* From one item of a group to those before it, which are quicker. */
+static void best_step_from(const filler *f, const gal_mix_group *group, uint32_t from, step *out)
+{
+    const gal_mix_item own = group->item[from];
+    for (uint32_t to = 0; to < from; to++) {
+        const gal_mix_item *item = &group->item[to];
+        const double seconds = own.seconds - item->seconds;
+        const double more = item->bytes - own.bytes;
+        const double bytes = more > 1e-3 ? more : 1e-3;
+        if (seconds > out->rate * bytes && more <= f->spare_bytes && may_take(f, item)) {
+            *out = (step){group, from, to, seconds / bytes};
+        }
+    }
+}
+
 /* Of those of which one block fits at least. */
 static bool best_step(const filler *f, step *out)
 {
     out->rate = 0.0;
     for (const gal_mix_group *group = f->group; group < f->group + f->group_count; group++) {
         for (uint32_t i = 0; i < group->item_count; i++) {
-            for (uint32_t j = 0; j < group->item_count && group->taken[i] > 0; j++) {
-                const double seconds = group->item[i].seconds - group->item[j].seconds;
-                const double bytes = group->item[j].bytes - group->item[i].bytes;
-                if (seconds > 0.0 && bytes <= f->spare_bytes && may_take(f, &group->item[j]) &&
-                    seconds > out->rate * fmax(bytes, 1e-3)) {
-                    *out = (step){group, i, j, seconds / fmax(bytes, 1e-3)};
-                }
+            if (group->taken[i] > 0) {
+                best_step_from(f, group, i, out);
             }
         }
     }
     return out->rate > 0.0;
 }
 
-static void fill(filler *f)
+/* False: nothing fits. */
+static bool fill(filler *f, double limit_bytes)
 {
     step s;
+    if (start(f, is_quicker, limit_bytes)) { /* there is nothing to gain */
+        return true;
+    }
+    if (!start(f, is_smaller, limit_bytes)) {
+        return false;
+    }
     while (best_step(f, &s)) {
         const double bytes = s.group->item[s.to].bytes - s.group->item[s.from].bytes;
         const uint32_t all = s.group->taken[s.from];
@@ -86,6 +113,7 @@ static void fill(filler *f)
         move(f, s.group, s.from, s.to, fit < all ? (uint32_t)fit : all);
         f->sum.rate = fit < all ? s.rate : f->sum.rate;
     }
+    return true;
 }
 
 /* The least turn_bytes above `below`; infinity: there are none. */
@@ -107,17 +135,11 @@ bool gal_mix_choose(const gal_mix_group *group, uint32_t group_count, double lim
     double best_top = 0.0;
     out->seconds = HUGE_VAL;
     for (f.top_bytes = next_top(&f, -1.0); f.top_bytes < HUGE_VAL; f.top_bytes = next_top(&f, f.top_bytes)) {
-        if (start(&f, limit_bytes)) {
-            fill(&f);
-            if (f.sum.seconds < out->seconds) {
-                *out = f.sum;
-                best_top = f.top_bytes;
-            }
+        if (fill(&f, limit_bytes) && f.sum.seconds < out->seconds) {
+            *out = f.sum;
+            best_top = f.top_bytes;
         }
     }
     f.top_bytes = best_top;
-    if (out->seconds < HUGE_VAL && start(&f, limit_bytes)) { /* the best once more, for what is taken */
-        fill(&f);
-    }
-    return out->seconds < HUGE_VAL;
+    return out->seconds < HUGE_VAL && fill(&f, limit_bytes); /* the best once more, for what is taken */
 }

@@ -85,14 +85,22 @@ static uint32_t list_groups(filler *f)
     return count;
 }
 
-/* Of the groups with one item each at its quickest. */
-static double quickest(const filler *f, uint32_t group_count)
+/* Of the stage, less what its ends take. */
+static double limit_bytes(const filler *f)
 {
-    double sum = 0.0;
+    return f->menus.limit_bytes - f->t->first_bytes[f->now.class[0]] -
+           f->t->last_bytes[f->now.class[f->end - f->begin - 1]] - f->cut->spare_bytes[f->stage];
+}
+
+/* The groups' seconds at least: of items at a price per byte, less what all bytes that there are cost. */
+static double least_seconds(const filler *f, uint32_t group_count, double price)
+{
+    double sum = price > 0.0 ? -price * limit_bytes(f) : 0.0;
     for (uint32_t i = 0; i < group_count; i++) {
         double least = HUGE_VAL;
         for (uint32_t j = 0; j < f->group[i].item_count; j++) {
-            least = fmin(least, f->group[i].item[j].seconds);
+            const double own = f->group[i].item[j].seconds + price * f->group[i].item[j].bytes;
+            least = own < least ? own : least;
         }
         sum += f->group[i].block_count * least;
     }
@@ -120,13 +128,6 @@ static double conversions(const filler *f)
         before = own;
     }
     return sum;
-}
-
-/* Of the stage, less what its ends take. */
-static double limit_bytes(const filler *f)
-{
-    return f->menus.limit_bytes - f->t->first_bytes[f->now.class[0]] -
-           f->t->last_bytes[f->now.class[f->end - f->begin - 1]] - f->cut->spare_bytes[f->stage];
 }
 
 /* What the items taken use in turn: of each kind the most of any. */
@@ -171,7 +172,7 @@ static bool try_classes(filler *f)
 {
     gal_mix_sum sum;
     const uint32_t count = list_groups(f);
-    double least = quickest(f, count);
+    double least = fmax(least_seconds(f, count, 0.0), least_seconds(f, count, f->price[f->stage]) * (1.0 - 1e-12));
     least += least < f->best.seconds ? conversions(f) : 0.0;
     if (least >= f->best.seconds || !choose(f, count, &sum)) {
         return false;
