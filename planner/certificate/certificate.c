@@ -298,7 +298,8 @@ static void fill_row(prover *v, uint32_t kind, gal_cert_table of, uint32_t end)
     if (t->band_count == 0) {
         price_bands(v, kind, of);
     }
-    double *row = t->row[end] != NULL ? t->row[end] : gal_heap_take(&v->t.heap, 2 * (size_t)v->t.blocks, sizeof *row);
+    double *row =
+        t->row[end] != NULL ? t->row[end] : gal_heap_take_room(&v->t.heap, 2 * (size_t)v->t.blocks, sizeof *row);
     t->filled[end] = t->age;
     t->row[end] = row;
     for (uint32_t n = 0; row != NULL && n < v->t.blocks; n++) {
@@ -487,10 +488,10 @@ static gal_code create(prover *v)
     gal_heap *h = &v->t.heap;
     const size_t types = v->t.types.type_count, blocks = v->t.blocks;
     const size_t classes = v->t.class_count > 0 ? v->t.class_count : 1;
-    v->best = gal_heap_take(h, GAL_CERT_POSITIONS * types * classes, sizeof *v->best);
-    v->rest = gal_heap_take(h, (blocks + 1) * classes, sizeof *v->rest);
-    v->on = gal_heap_take(h, blocks * classes, sizeof *v->on);
-    v->before = gal_heap_take(h, blocks + 1, sizeof *v->before);
+    v->best = gal_heap_take_room(h, GAL_CERT_POSITIONS * types * classes, sizeof *v->best);
+    v->rest = gal_heap_take_room(h, (blocks + 1) * classes, sizeof *v->rest);
+    v->on = gal_heap_take_room(h, blocks * classes, sizeof *v->on);
+    v->before = gal_heap_take_room(h, blocks + 1, sizeof *v->before);
     v->table = gal_heap_take(h, v->t.kind_count, sizeof *v->table);
     gal_cert_cuts_create(h, &v->cuts);
     v->cut = gal_heap_take(h, 2 * (size_t)v->t.stages, sizeof *v->cut);

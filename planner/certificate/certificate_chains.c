@@ -133,7 +133,7 @@ gal_cert_list *gal_cert_lists_take(gal_heap *heap, size_t count)
 {
     gal_cert_list *list = gal_heap_take(heap, count, sizeof *list);
     for (size_t i = 0; i < count && heap->code == GAL_OK; i++) {
-        list[i].label = gal_heap_take(heap, 2 * (GAL_CERT_LABELS + 1), sizeof *list[i].label);
+        list[i].label = gal_heap_take_room(heap, 2 * (GAL_CERT_LABELS + 1), sizeof *list[i].label);
     }
     return heap->code == GAL_OK ? list : NULL;
 }

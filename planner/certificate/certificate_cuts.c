@@ -12,11 +12,11 @@ static size_t place_of(const gal_cert_cuts *c, uint32_t stage, uint32_t block)
 void gal_cert_cuts_create(gal_heap *heap, gal_cert_cuts *c)
 {
     const size_t stages = c->prices->stages;
-    c->far = gal_heap_take(heap, (size_t)c->prices->kind_count * c->prices->blocks, sizeof *c->far);
+    c->far = gal_heap_take_room(heap, (size_t)c->prices->kind_count * c->prices->blocks, sizeof *c->far);
     c->earliest = gal_heap_take(heap, stages + 1, sizeof *c->earliest);
     c->longest = gal_heap_take(heap, stages, sizeof *c->longest);
     c->begins = gal_heap_take(heap, stages + 1, sizeof *c->begins);
-    c->sum = gal_heap_take(heap, place_of(c, c->prices->stages + 1, 0), sizeof *c->sum);
+    c->sum = gal_heap_take_room(heap, place_of(c, c->prices->stages + 1, 0), sizeof *c->sum);
 }
 
 /* Most blocks of a chain on the kind of stage that is less than `most` slow. */

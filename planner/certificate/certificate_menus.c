@@ -10,10 +10,10 @@ void gal_cert_menus_create(gal_cert_prices *v)
 {
     const size_t types = v->types.type_count;
     const size_t most = v->strategy_count > v->split_count ? v->strategy_count : v->split_count;
-    gal_cert_item *item = gal_heap_take(&v->heap, types * most, sizeof *item);
+    gal_cert_item *item = gal_heap_take_room(&v->heap, types * most, sizeof *item);
     v->room.of = gal_heap_take(&v->heap, types, sizeof *v->room.of);
-    v->room.turn = gal_heap_take(&v->heap, types * most, sizeof *v->room.turn);
-    v->room.least = gal_heap_take(&v->heap, types, sizeof *v->room.least);
+    v->room.turn = gal_heap_take_room(&v->heap, types * most, sizeof *v->room.turn);
+    v->room.least = gal_heap_take_room(&v->heap, types, sizeof *v->room.least);
     v->kept = gal_heap_take(&v->heap, 2 * GAL_CERT_TABLES * (size_t)v->kind_count, sizeof *v->kept);
     for (size_t type = 0; v->heap.code == GAL_OK && type < types; type++) {
         v->room.of[type].item = item + type * most;
@@ -36,15 +36,15 @@ static void make_room(gal_cert_prices *v, gal_cert_kept *kept, size_t items)
     gal_cert_menus *own = &kept->menus;
     if (own->of == NULL) {
         own->of = gal_heap_take(&v->heap, types, sizeof *own->of);
-        own->least = gal_heap_take(&v->heap, types, sizeof *own->least);
+        own->least = gal_heap_take_room(&v->heap, types, sizeof *own->least);
     }
     if (v->heap.code == GAL_OK && kept->item_count < items) {
         kept->item_count = items + items / 4;
-        own->of[0].item = gal_heap_take(&v->heap, kept->item_count, sizeof *own->of[0].item);
+        own->of[0].item = gal_heap_take_room(&v->heap, kept->item_count, sizeof *own->of[0].item);
     }
     if (v->heap.code == GAL_OK && kept->turn_count < v->room.turn_count) {
         kept->turn_count = v->room.turn_count + v->room.turn_count / 4;
-        own->turn = gal_heap_take(&v->heap, kept->turn_count, sizeof *own->turn);
+        own->turn = gal_heap_take_room(&v->heap, kept->turn_count, sizeof *own->turn);
     }
 }
 

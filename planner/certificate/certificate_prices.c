@@ -166,7 +166,7 @@ static bool is_priced(const gal_cert_prices *v, uint32_t strategy)
 
 static gal_code number_classes(gal_cert_prices *v)
 {
-    gal_price_rows *rows = gal_heap_take(&v->heap, v->strategy_count, sizeof *rows); /* [class] */
+    gal_price_rows *rows = gal_heap_take_room(&v->heap, v->strategy_count, sizeof *rows); /* [class] */
     gal_atoms atoms;
     gal_atoms_of(v->devices, &atoms);
     for (uint32_t s = 0; rows != NULL && s < v->strategy_count; s++) {
@@ -508,7 +508,8 @@ static gal_code create_tables(gal_cert_prices *v)
     v->kind = gal_heap_take(&v->heap, v->stages, sizeof *v->kind);
     const bool prices = v->source != GAL_CERT_KERNELS;
     const bool kernels = v->source == GAL_CERT_KERNELS || v->source == GAL_CERT_SOME;
-    v->strategy = gal_heap_take(&v->heap, prices ? gal_space_room(v->cell->space, v->devices) : 0, sizeof *v->strategy);
+    v->strategy =
+        gal_heap_take_room(&v->heap, prices ? gal_space_room(v->cell->space, v->devices) : 0, sizeof *v->strategy);
     v->priced = gal_heap_take(&v->heap, types, sizeof *v->priced);
     if (v->heap.code != GAL_OK) {
         return v->heap.code;
@@ -566,7 +567,7 @@ gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_cert
     GAL_TRY(number_classes(v));
     measure_received(v);
     const size_t conversions = (size_t)v->place_count * v->types.pair_count * v->class_count * v->class_count;
-    v->conversion = gal_heap_take(&v->heap, conversions, sizeof *v->conversion);
+    v->conversion = gal_heap_take_room(&v->heap, conversions, sizeof *v->conversion);
     GAL_TRY(v->heap.code);
     for (size_t i = 0; i < conversions; i++) {
         v->conversion[i] = NAN;

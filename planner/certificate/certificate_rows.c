@@ -107,7 +107,7 @@ static void make_rows(gal_cert_prices *v, const gal_block_price *const *price, p
         slot[s] = out->count;
         out->count += has;
     }
-    out->row = gal_heap_take(&v->heap, out->count, sizeof *out->row);
+    out->row = gal_heap_take_room(&v->heap, out->count, sizeof *out->row);
     out->count = out->row != NULL ? out->count : 0;
     for (uint32_t i = 0; i < count && out->count > 0; i++) {
         if (!is_double(v, own, i)) {
@@ -124,7 +124,7 @@ const gal_cert_rows *gal_cert_rows_of(gal_cert_prices *v, uint32_t place, uint32
     const size_t at = (size_t)place * v->types.type_count + type;
     gal_cert_rows *rows = &v->rows[at];
     if (!rows->known) {
-        priced *own = gal_heap_take(&v->heap, v->strategy_count, sizeof *own);
+        priced *own = gal_heap_take_room(&v->heap, v->strategy_count, sizeof *own);
         uint32_t *slot = gal_heap_take(&v->heap, v->strategy_count, sizeof *slot);
         if (own != NULL && slot != NULL) {
             make_rows(v, &v->price[at * v->strategy_count], own, slot, rows);

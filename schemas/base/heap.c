@@ -7,9 +7,8 @@ struct gal_heap_piece {
     max_align_t memory[];
 };
 
-void *gal_heap_take(gal_heap *heap, size_t count, size_t bytes)
+static void *keep(gal_heap *heap, gal_heap_piece *own)
 {
-    gal_heap_piece *own = heap->code == GAL_OK ? calloc(1, sizeof *own + count * bytes) : NULL;
     if (own == NULL) {
         heap->code = heap->code == GAL_OK ? gal_fail(heap->err, GAL_ERR_SYSTEM, "out of memory") : heap->code;
         return NULL;
@@ -17,6 +16,16 @@ void *gal_heap_take(gal_heap *heap, size_t count, size_t bytes)
     own->before = heap->last;
     heap->last = own;
     return own->memory;
+}
+
+void *gal_heap_take(gal_heap *heap, size_t count, size_t bytes)
+{
+    return keep(heap, heap->code == GAL_OK ? calloc(1, sizeof(gal_heap_piece) + count * bytes) : NULL);
+}
+
+void *gal_heap_take_room(gal_heap *heap, size_t count, size_t bytes)
+{
+    return keep(heap, heap->code == GAL_OK ? malloc(sizeof(gal_heap_piece) + count * bytes) : NULL);
 }
 
 void gal_heap_free(gal_heap *heap)

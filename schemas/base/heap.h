@@ -19,6 +19,8 @@ typedef struct gal_heap {
 /* count elements of `bytes` each, zeroed, aligned for any type; never NULL but where memory ran out. Their product is
  * not above SIZE_MAX / 2. */
 void *gal_heap_take(gal_heap *heap, size_t count, size_t bytes);
+/* The same, not zeroed. */
+void *gal_heap_take_room(gal_heap *heap, size_t count, size_t bytes);
 void gal_heap_free(gal_heap *heap); /* leaves it empty */
 
 #endif
