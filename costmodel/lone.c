@@ -187,9 +187,9 @@ gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, con
                          uint32_t list_class, gal_known_kernels *known, gal_lone *out, gal_error *err)
 {
     const size_t count = program->instruction_count;
-    gal_lone_size *size =
-        malloc(sizeof *out->kernels + count * (sizeof *size + sizeof *out->kernels->cost + sizeof *out->collective) +
-               count_dims(program) * sizeof *out->dims + program->buffer_count * sizeof *out->buffer);
+    gal_lone_size *size = malloc(sizeof *out->kernels + GAL_LONE_LAID_MAX * sizeof *out->kernels->laid +
+                                 count * (sizeof *size + sizeof *out->kernels->cost + sizeof *out->collective) +
+                                 count_dims(program) * sizeof *out->dims + program->buffer_count * sizeof *out->buffer);
     if (size == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: price");
     }
@@ -203,8 +203,9 @@ gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, con
                       .size = size,
                       .kernels = (gal_lone_kernels *)(size + count),
                       .known = known};
-    out->kernels->samples = 0;
-    out->kernels->cost = (gal_cost *)(out->kernels + 1);
+    gal_lone_laid **const laid = (gal_lone_laid **)(out->kernels + 1);
+    *out->kernels = (gal_lone_kernels){.laid = laid, .cost = (gal_cost *)(laid + GAL_LONE_LAID_MAX)};
+    memset(laid, 0, GAL_LONE_LAID_MAX * sizeof *laid);
     memset(out->kernels->cost, 0, count * sizeof *out->kernels->cost);
     out->buffer = (gal_lone_buffer *)(out->kernels->cost + count);
     out->collective = (uint32_t *)(out->buffer + program->buffer_count);
@@ -227,6 +228,9 @@ gal_code gal_lone_create(gal_program *program, const gal_strategy *strategy, con
 
 void gal_lone_free(gal_lone *lone)
 {
+    for (uint32_t i = 0; lone->size != NULL && i < lone->kernels->laid_count; i++) {
+        free(lone->kernels->laid[i]);
+    }
     free(lone->size);
     *lone = (gal_lone){0};
 }
@@ -452,12 +456,43 @@ static bool is_alike(const gal_lone *lone, const alike *other, uint32_t instruct
            lone->size[other->instruction].axes == lone->size[instruction].axes;
 }
 
+/* Where the axes lie so, the first from now on; *known: it was there. NULL without memory. */
+static gal_lone_laid *find_laid(const gal_lone *lone, const gal_axis_levels *levels, bool *known)
+{
+    gal_lone_kernels *kernels = lone->kernels;
+    uint32_t at = 0;
+    while (at < kernels->laid_count && kernels->laid[at]->levels != levels) {
+        at++;
+    }
+    *known = at < kernels->laid_count;
+    at -= at == GAL_LONE_LAID_MAX; /* in place of the one that was asked for longest ago */
+    gal_lone_laid *own = kernels->laid[at];
+    if (own == NULL) {
+        own = malloc(sizeof *own + lone->collective_count * sizeof *own->cost);
+        if (own == NULL) {
+            return NULL;
+        }
+        kernels->laid_count++;
+    }
+    if (!*known) {
+        own->levels = levels;
+        own->knows_update = false;
+    }
+    for (; at > 0; at--) {
+        kernels->laid[at] = kernels->laid[at - 1];
+    }
+    kernels->laid[0] = own;
+    return own;
+}
+
 const gal_cost *gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_axis_levels *levels,
                                uint32_t microbatch_samples)
 {
     enum { ALIKE = 8 };
     alike known[ALIKE]; /* [operator, stream and axes]: the last such collective */
     gal_cost *cost = find_kernels(lone, durations, microbatch_samples)->cost;
+    bool is_known = false;
+    gal_lone_laid *laid = lone->kernels->now = find_laid(lone, levels, &is_known);
     for (uint32_t i = 0; i < ALIKE; i++) {
         known[i].instruction = UINT32_MAX;
     }
@@ -466,12 +501,19 @@ const gal_cost *gal_lone_costs(const gal_lone *lone, const gal_durations *durati
         const gal_lone_size *size = &lone->size[i];
         const gal_instruction *in = &lone->like->instruction[i];
         const bool rows = size->scaled_dim != GAL_LONE_NOT_SCALED;
+        if (is_known && !rows) {
+            cost[i] = laid->cost[c];
+            continue;
+        }
         const uint64_t bytes = rows ? scaled(lone, size->bytes, microbatch_samples) : size->bytes;
         alike *other = &known[(in->op + in->stream + size->axes) % ALIKE];
         if (!is_alike(lone, other, i, bytes)) {
             *other = (alike){i, bytes, collective_cost(lone, durations, levels, i, bytes)};
         }
         cost[i] = other->cost;
+        if (laid != NULL) {
+            laid->cost[c] = cost[i];
+        }
     }
     return cost;
 }

@@ -28,11 +28,24 @@ typedef struct gal_lone_buffer {
     const char *name; /* static string */
 } gal_lone_buffer;
 
+/* What is the same for any samples where the axes lie so. */
+typedef struct gal_lone_laid {
+    const gal_axis_levels *levels;
+    bool knows_update;                                              /* then: */
+    double update_seconds, shared_update_seconds[GAL_SHARED_COUNT]; /* of gal_chain_times */
+    gal_cost cost[];                                                /* [collective] but those that grow with samples */
+} gal_lone_laid;
+
+enum { GAL_LONE_LAID_MAX = 8 };
+
 /* What instructions cost in company: kernels for the samples that were asked for last, which other orders and places
  * ask for too; collectives where the axes lay then. */
 typedef struct gal_lone_kernels {
     uint32_t samples; /* 0: none yet */
     double own_forward_seconds, own_backward_seconds, own_update_seconds;
+    uint32_t laid_count;  /* ways in which the axes lie that were asked for, as far as they are kept */
+    gal_lone_laid **laid; /* [GAL_LONE_LAID_MAX] owned, the last one that was asked for first; NULL beyond the count */
+    gal_lone_laid *now;   /* as they were asked for last; NULL: none, or there was no memory to keep it */
     gal_cost *cost; /* [instruction]; 0 of what goes between stages, and of plain backward, whose costs are those of
                      * backward+sync */
 } gal_lone_kernels;
@@ -77,7 +90,7 @@ bool gal_lone_borrows(const gal_lone *lone, const gal_program *chain, uint32_t b
  */
 bool gal_lone_is_of_shared(const gal_program *program, const gal_instruction *in);
 /* [instruction] in company, where the axes lie so, as gal_lone_kernels has them: the block's, until it is asked again.
- */
+ * levels stay what they are as long as the block is there: what they are known for is not asked again. */
 const gal_cost *gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_axis_levels *levels,
                                uint32_t microbatch_samples);
 /* Of the kernels of forward and backward whose work grows with the samples: what they take one after the other. */

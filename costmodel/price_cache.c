@@ -25,33 +25,42 @@ typedef struct gal_price_page {
 /* Of every axis its degree, behind it the kind and the degree's number of bits. Degrees multiply to at most
  * GAL_DEVICES_MAX, 21 bits, so those of four axes have 24 and all is 56: no kind comes twice, and of those that split
  * positions there is one. */
-uint64_t gal_price_key_axes(const gal_strategy *strategy)
+enum { AXES_MAX = 4 };
+
+static uint64_t key_axes(const gal_axis *axis, uint32_t count)
 {
-    enum { KIND_BITS = 3, LENGTH_BITS = 5, AXES_MAX = 4 };
+    enum { KIND_BITS = 3, LENGTH_BITS = 5 };
     _Static_assert((int)GAL_AXIS_KIND_COUNT < 1 << KIND_BITS, "bits");
     uint64_t word = 0;
-    GAL_ASSERT(strategy->axis_count <= AXES_MAX);
-    for (uint32_t i = 0; i < strategy->axis_count; i++) {
-        const uint32_t length = 32U - (uint32_t)__builtin_clz(strategy->axis[i].degree);
-        word = word << length | strategy->axis[i].degree;
-        word = word << KIND_BITS | (uint64_t)(strategy->axis[i].kind + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t length = 32U - (uint32_t)__builtin_clz(axis[i].degree);
+        word = word << length | axis[i].degree;
+        word = word << KIND_BITS | (uint64_t)(axis[i].kind + 1);
         word = word << LENGTH_BITS | length;
     }
     return word;
 }
 
+uint64_t gal_price_key_axes(const gal_strategy *strategy)
+{
+    GAL_ASSERT(strategy->axis_count <= AXES_MAX);
+    return key_axes(strategy->axis, strategy->axis_count);
+}
+
 /* The same of the axes in the order of their kinds. */
 uint64_t gal_price_key_any_order(const gal_strategy *strategy)
 {
-    gal_strategy ordered = *strategy;
-    for (uint32_t i = 1; i < ordered.axis_count; i++) {
-        for (uint32_t j = i; j > 0 && ordered.axis[j].kind < ordered.axis[j - 1].kind; j--) {
-            const gal_axis axis = ordered.axis[j];
-            ordered.axis[j] = ordered.axis[j - 1];
-            ordered.axis[j - 1] = axis;
+    gal_axis ordered[AXES_MAX];
+    GAL_ASSERT(strategy->axis_count <= AXES_MAX);
+    for (uint32_t i = 0; i < strategy->axis_count; i++) {
+        const gal_axis own = strategy->axis[i];
+        uint32_t at = i;
+        for (; at > 0 && own.kind < ordered[at - 1].kind; at--) {
+            ordered[at] = ordered[at - 1];
         }
+        ordered[at] = own;
     }
-    return gal_price_key_axes(&ordered);
+    return key_axes(ordered, strategy->axis_count);
 }
 
 uint64_t gal_price_key_flags(const gal_strategy *strategy, uint32_t type)

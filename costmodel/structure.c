@@ -308,11 +308,22 @@ void gal_structures_update(const gal_lone *lone, const gal_cost *cost, const gal
                            gal_chain_times *out)
 {
     const gal_company_factors *factors = gal_durations_company(durations);
-    out->update_seconds = gal_update_seconds(lone->like, cost, factors, 0, 0);
-    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
-        const uint32_t units = lone->shared_units[shared];
-        out->shared_update_seconds[shared] =
-            units == 0 ? 0.0 : out->update_seconds - gal_update_seconds(lone->like, cost, factors, 0, units);
+    gal_lone_laid *laid = lone->kernels->now;
+    if (laid == NULL || !laid->knows_update) {
+        out->update_seconds = gal_update_seconds(lone->like, cost, factors, 0, 0);
+        for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+            const uint32_t units = lone->shared_units[shared];
+            out->shared_update_seconds[shared] =
+                units == 0 ? 0.0 : out->update_seconds - gal_update_seconds(lone->like, cost, factors, 0, units);
+        }
+    }
+    if (laid != NULL && !laid->knows_update) {
+        laid->update_seconds = out->update_seconds;
+        memcpy(laid->shared_update_seconds, out->shared_update_seconds, sizeof laid->shared_update_seconds);
+        laid->knows_update = true;
+    } else if (laid != NULL) {
+        out->update_seconds = laid->update_seconds;
+        memcpy(out->shared_update_seconds, laid->shared_update_seconds, sizeof out->shared_update_seconds);
     }
 }
 
