@@ -71,6 +71,9 @@ gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *t
                              gal_screened_prices **prices, gal_screened *out, gal_error *err);
 void gal_screened_free(gal_screened *screened);             /* accepts a zeroed one */
 void gal_screened_prices_free(gal_screened_prices *prices); /* all; accepts NULL */
+/* Whether the list has those of such stages and samples per microbatch. */
+bool gal_screened_prices_listed(uint32_t pp_degree, uint32_t samples, gal_screened_orders which,
+                                const gal_screened_prices *list);
 /* Frees those of the list that are of such stages and samples per microbatch, if there are any: no gal_screened refers
  * to them any longer. */
 void gal_screened_prices_drop(uint32_t pp_degree, uint32_t samples, gal_screened_orders which,

@@ -364,6 +364,13 @@ static gal_screened_prices **link_to(uint32_t pp_degree, uint32_t samples, gal_s
     return at;
 }
 
+bool gal_screened_prices_listed(uint32_t pp_degree, uint32_t samples, gal_screened_orders which,
+                                const gal_screened_prices *list)
+{
+    gal_screened_prices *first = (gal_screened_prices *)list; /* nothing of it is changed */
+    return *link_to(pp_degree, samples, which, &first) != NULL;
+}
+
 void gal_screened_prices_drop(uint32_t pp_degree, uint32_t samples, gal_screened_orders which,
                               gal_screened_prices **list)
 {

@@ -53,6 +53,9 @@ static uint32_t samples_of(const gal_joint_cell *c)
 /* Prices that no cell will look at again: first orders once all are listed, all once the cell is closed. */
 static void drop_prices(gal_joint *o, const gal_joint_cell *c, gal_screened_orders which, gal_joint_level from)
 {
+    if (!gal_screened_prices_listed(c->numbers.pp_degree, samples_of(c), which, o->prices)) {
+        return;
+    }
     for (uint32_t i = 0; i < o->candidate_count; i++) {
         const gal_joint_cell *d = &o->candidate[i];
         if (d != c && d->level < from && d->numbers.pp_degree == c->numbers.pp_degree &&
