@@ -3,7 +3,10 @@
 
 static uint32_t smallest_prime_factor(uint32_t value)
 {
-    for (uint32_t factor = 2; factor <= value / factor; factor++) {
+    if (value % 2 == 0) { /* nearly always, and without a division */
+        return 2;
+    }
+    for (uint32_t factor = 3; factor <= value / factor; factor++) {
         if (value % factor == 0) {
             return factor;
         }
@@ -21,9 +24,9 @@ static bool covers_whole_atoms(const gal_strategy *strategy, uint32_t device_cou
     for (uint32_t i = 0; i < strategy->axis_count; i++) {
         axes *= strategy->axis[i].degree;
         while (atoms < axes && rest > 1) {
-            uint32_t factor = smallest_prime_factor(rest);
+            const uint32_t factor = smallest_prime_factor(rest);
             atoms *= factor;
-            rest /= factor;
+            rest = factor == 2 ? rest / 2 : rest / factor;
         }
         if (atoms != axes) {
             return false;
@@ -107,11 +110,14 @@ static const char *axes_rule_broken(const gal_strategy *strategy, uint32_t devic
     if (rule != NULL) {
         return rule;
     }
-    const gal_strategy sides = grid_axes(strategy);
-    if (!covers_whole_atoms(&sides, device_count)) {
-        return "axes must cover whole prime factors of the devices of a stage, ascending from the innermost";
+    bool covers = false;
+    if (strategy->tp_mode == GAL_TP_1D) {
+        covers = covers_whole_atoms(strategy, device_count);
+    } else {
+        const gal_strategy sides = grid_axes(strategy);
+        covers = covers_whole_atoms(&sides, device_count);
     }
-    return NULL;
+    return covers ? NULL : "axes must cover whole prime factors of the devices of a stage, ascending from the innermost";
 }
 
 static uint32_t position_axes(const gal_strategy *strategy)

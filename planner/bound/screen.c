@@ -153,6 +153,7 @@ static bool is_legal(const gal_screens *screens, const splits *s, uint32_t type,
 static gal_code list_items(gal_screens *screens, const menus *m, const splits *of, uint32_t type,
                            gal_relaxed_type *menu, gal_error *err)
 {
+    const uint32_t like = screens->types->type_like[type];
     const bool shards = screens->space->axis[GAL_AXIS_SDP], *zero = screens->space->zero_stage;
     const double work_share = screens->space->overlap ? 0.5 : 1.0; /* of a sub-batch, with the other one not begun */
     for (uint32_t i = 0; i < of->count; i++) {
@@ -167,7 +168,7 @@ static gal_code list_items(gal_screens *screens, const menus *m, const splits *o
             continue;
         }
         gal_error reason = {0};
-        const gal_code code = gal_floors_of(screens->floors, screens->types->shape[type].type, split[i],
+        const gal_code code = gal_floors_of(screens->floors, screens->types->shape[like].type, split[i],
                                             m->samples / groups, &floor, &reason);
         if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
             continue;

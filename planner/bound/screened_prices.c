@@ -155,6 +155,23 @@ gal_code gal_screened_price_types(const gal_cell_spec *spec, const gal_block_typ
     return gal_price_in_parts(spec->cache, price_part, &p, err);
 }
 
+static bool is_inside(const gal_block_types *types, uint32_t type)
+{
+    return type != types->type_of[0] && type != types->type_of[types->block_count - 1];
+}
+
+/* What a type that costs alike takes at least, if that is known and the item, which is of no end of the chain, the
+ * same. */
+static const gal_screened_item *floor_alike(const pricing *p, uint32_t strategy)
+{
+    const gal_screened_prices *prices = p->prices;
+    const uint32_t like = p->types->type_like[p->from];
+    const size_t at = (size_t)like * prices->strategy_count + strategy;
+    const bool inside = is_inside(p->types, p->from) && is_inside(p->types, like);
+    const bool known = like != p->from && prices->floored[like] && prices->legal[at] && !prices->priced[at];
+    return inside && known ? &prices->item[at] : NULL;
+}
+
 static gal_code floor_part(void *context, uint32_t part, gal_error *err)
 {
     const pricing *p = context;
@@ -162,6 +179,11 @@ static gal_code floor_part(void *context, uint32_t part, gal_error *err)
         const size_t at = (size_t)p->from * p->prices->strategy_count + i;
         gal_error reason = {0};
         if (!is_asked(p, p->from, i, part)) {
+            continue;
+        }
+        const gal_screened_item *alike = floor_alike(p, i);
+        if (alike != NULL) {
+            p->prices->item[at] = *alike;
             continue;
         }
         gal_code code = floor_item(p->spec, p->types, p->from, &p->prices->strategy[i], &p->prices->item[at], &reason);

@@ -8,6 +8,8 @@
 /* Of reduced seconds: of items that differ by no more any may be the cheapest. */
 static const double tie = 1e-9;
 
+enum { FEW_OF = 16 }; /* blocks: a type of one has few */
+
 typedef struct some {
     gal_screened s;
     gal_screened_prices *prices;
@@ -118,12 +120,16 @@ static void order_types(const gal_block_types *types, uint32_t order[GAL_TYPES_M
     }
 }
 
-/* By what the strategies of a type take at least, in place of its splits by kernels. */
-static gal_code raise_by_floors(some *o, uint32_t type, double *bound, gal_error *err)
+/* By what the strategies of a type take at least, in place of its splits by kernels. Types of few blocks show little:
+ * what they do is seen with the next one that has many, or the last. */
+static gal_code raise_by_floors(some *o, uint32_t type, bool last, double *bound, gal_error *err)
 {
-    const gal_code code = gal_screened_floor_type(&o->s.spec, o->s.types, type, o->prices, err);
+    const gal_block_types *types = o->s.types;
+    const gal_code code = gal_screened_floor_type(&o->s.spec, types, type, o->prices, err);
     if (code == GAL_OK) {
         list_type(o, type, 0.0);
+    }
+    if (code == GAL_OK && (last || FEW_OF * gal_screen_block_count(types, type) >= types->block_count)) {
         raise_bound(o, bound);
     }
     return code;
@@ -177,7 +183,7 @@ gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_type
     memcpy(o.menu, kernels, types->type_count * sizeof *o.menu);
     order_types(types, order);
     for (uint32_t i = 0; i < types->type_count && *bound < enough_seconds; i++) {
-        GAL_TRY(raise_by_floors(&o, order[i], bound, err));
+        GAL_TRY(raise_by_floors(&o, order[i], i + 1 == types->type_count, bound, err));
     }
     if (*bound < enough_seconds) { /* a plan has all of the tail: where gradients take long to reduce, that may do */
         raise_by_tails(&o, 1.0, bound);

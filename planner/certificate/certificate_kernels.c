@@ -19,8 +19,8 @@ static gal_code price_split(gal_cert_prices *v, uint32_t type, const gal_split_k
     out->legal = v->samples % groups == 0 && (groups == 1 || shards || depth || space->axis[GAL_AXIS_DP]) &&
                  gal_cert_is_legal(v, type, &strategy, together, v->samples / groups);
     if (out->legal) {
-        code = gal_floors_of(v->from->floors, v->types.shape[type].type, *split, v->samples / groups, &out->floor,
-                             &reason);
+        const uint32_t like = v->types.shape[v->types.type_like[type]].type;
+        code = gal_floors_of(v->from->floors, like, *split, v->samples / groups, &out->floor, &reason);
         out->floor.state_bytes /= shards ? groups : 1;
         out->floor.state_bytes /= zero[1] || zero[2] || zero[3] ? split->sequence_degree : 1;
         out->legal = code == GAL_OK;

@@ -14,6 +14,9 @@
  * the others, which have thousands, much of their time. */
 enum { NARROW_DEVICES = 8, NARROW_STAGES = 16 };
 
+/* That plan may be a poor one: where a cell's bound is so many times better, the cell is solved before others begin. */
+static const double far = 1.2;
+
 /* ---- the cells ---- */
 
 /* A cell whose numbers divide becomes a candidate with its floor. */
@@ -82,6 +85,21 @@ static gal_joint_cell *most_promising(gal_joint *o, gal_joint_level below, bool 
     return best;
 }
 
+/* Of the cells that were begun the one of the least bound, if that is far better than the best plan known; else NULL.
+ */
+static gal_joint_cell *far_better(gal_joint *o, gal_joint_level below, bool narrow)
+{
+    const double wanted = gal_joint_wanted_per_sample(o);
+    gal_joint_cell *best = NULL;
+    for (uint32_t i = 0; i < o->candidate_count && wanted < HUGE_VAL; i++) {
+        gal_joint_cell *c = &o->candidate[i];
+        const bool begun = c->level > GAL_JOINT_FLOORED && c->level < below && (!narrow || is_narrow(o, c));
+        const double own = gal_joint_per_sample(c);
+        best = begun && own * far < wanted && (best == NULL || own < gal_joint_per_sample(best)) ? c : best;
+    }
+    return best;
+}
+
 /* Of these who is on the lowest level; who is ahead waits for the others, as equal steps take about as long. Chains are
  * solved of one cell at a time: what one finds spares others most of theirs. Returns how many. */
 static uint32_t keep_lowest(gal_joint_cell **cell, uint32_t count)
@@ -106,6 +124,10 @@ static uint32_t choose(gal_joint *o, gal_joint_level below, bool narrow, gal_joi
     const double hopeless = gal_joint_hopeless_per_sample(o, below);
     const uint32_t most = hopeless < HUGE_VAL ? o->at_once : 1;
     uint32_t count = 0;
+    cell[0] = below <= GAL_JOINT_STAGED ? far_better(o, below, narrow) : NULL;
+    if (cell[0] != NULL) {
+        return 1;
+    }
     for (gal_joint_cell *c = most_promising(o, below, narrow, cell, 0);
          count < most && c != NULL && gal_joint_per_sample(c) < hopeless;
          c = most_promising(o, below, narrow, cell, count)) {

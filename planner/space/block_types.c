@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 /* The number of a block of that shape, made if it is new. like: [type of the model] */
-static uint32_t type_like(gal_block_types *types, const uint32_t *like, const gal_block_shape *shape)
+static uint32_t number_of(gal_block_types *types, const uint32_t *like, const gal_block_shape *shape)
 {
     uint32_t type = 0;
     while (type < types->type_count && (like[types->shape[type].type] != like[shape->type] ||
@@ -15,6 +15,15 @@ static uint32_t type_like(gal_block_types *types, const uint32_t *like, const ga
         types->shape[types->type_count++] = *shape;
     }
     return type;
+}
+
+static uint32_t first_like(const gal_block_types *types, const uint32_t *like, uint32_t type)
+{
+    uint32_t first = 0;
+    while (like[types->shape[first].type] != like[types->shape[type].type]) {
+        first++;
+    }
+    return first;
 }
 
 static uint32_t flow_like(gal_block_types *types, gal_flow rows)
@@ -50,9 +59,10 @@ static void number_types(const gal_model *model, const gal_durations *durations,
         gal_block_shape shape;
         gal_model_block(model, i, &shape);
         const uint32_t known = types->type_count;
-        types->type_of[i] = type_like(types, like, &shape);
+        types->type_of[i] = number_of(types, like, &shape);
         if (types->type_count > known) {
             types->type_first[known] = i;
+            types->type_like[known] = first_like(types, like, known);
         }
         tables += shape.shared >> GAL_SHARED_TABLE & 1U;
     }
@@ -86,13 +96,14 @@ gal_code gal_block_types_create(const gal_model *model, const gal_durations *dur
                              .type_of = calloc(blocks, sizeof *types.type_of),
                              .pair_of = calloc(blocks, sizeof *types.pair_of),
                              .type_first = calloc(blocks, sizeof *types.type_first),
+                             .type_like = calloc(blocks, sizeof *types.type_like),
                              .pair_first = calloc(blocks, sizeof *types.pair_first),
                              .pair_repeats = calloc(blocks, sizeof *types.pair_repeats),
                              .pair_flow = calloc(blocks, sizeof *types.pair_flow),
                              .flow = calloc(blocks, sizeof *types.flow),
                              .shape = calloc(blocks, sizeof *types.shape)};
-    if (types.type_of == NULL || types.pair_of == NULL || types.type_first == NULL || types.pair_first == NULL ||
-        types.pair_repeats == NULL || types.pair_flow == NULL || types.flow == NULL || types.shape == NULL) {
+    if (types.type_of == NULL || types.pair_of == NULL || types.type_first == NULL || types.type_like == NULL ||
+        types.pair_first == NULL || types.pair_repeats == NULL || types.pair_flow == NULL || types.flow == NULL || types.shape == NULL) {
         gal_block_types_free(&types);
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
@@ -109,6 +120,7 @@ void gal_block_types_free(gal_block_types *types)
     free(types->pair_flow);
     free(types->pair_repeats);
     free(types->pair_first);
+    free(types->type_like);
     free(types->type_first);
     free(types->pair_of);
     free(types->type_of);

@@ -11,6 +11,7 @@ typedef struct gal_block_types {
     uint32_t *type_of;      /* [block] */
     uint32_t *pair_of;      /* [block]: its number with the block before; of block 0 none */
     uint32_t *type_first;   /* [type]: its first block */
+    uint32_t *type_like;    /* [type]: the first one that costs alike, whatever is carried past it */
     uint32_t *pair_first;   /* [pair]: the later block of the first such pair */
     uint32_t *pair_repeats; /* [pair]: how many there are */
     uint32_t *pair_flow;    /* [pair]: number of the rows between them */
