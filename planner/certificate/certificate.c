@@ -41,7 +41,8 @@ typedef struct prover {
     double limit_bytes, top, limit; /* of the open menus items above are left out, so many bytes are left */
     effort effort;
     uint64_t work;                       /* blocks looked at, times the ways between their classes */
-    uint32_t classes, easiest;           /* one where conversions cost nothing; that of the block behind */
+    uint32_t classes;                    /* one where conversions cost nothing */
+    uint32_t *order;                     /* [class] the cheapest rest first, of the block behind */
     choice *best;                        /* [position][type][class] at the price at hand */
     choice *rest;                        /* [block][class] of the chain at hand: cheapest from there to its end */
     double *on;                          /* likewise: cost of what comes behind the block */
@@ -80,13 +81,26 @@ static double conversion(prover *v, uint32_t block, uint32_t from, uint32_t to)
                : gal_cert_conversion(&v->t, pair, from, to);
 }
 
+/* Puts the classes in order, which nearly is that of the block before. */
+static void sort_classes(prover *v, const choice *rest)
+{
+    for (uint32_t i = 1; i < v->classes; i++) {
+        const uint32_t own = v->order[i];
+        uint32_t at = i;
+        for (; at > 0 && rest[own].cost < rest[v->order[at - 1]].cost; at--) {
+            v->order[at] = v->order[at - 1];
+        }
+        v->order[at] = own;
+    }
+}
+
 /* From the class into the block and on to the end. */
 static choice cheapest_on(prover *v, uint32_t block, uint32_t class, const choice *rest, double rate)
 {
     choice least = rest[class];
-    for (uint32_t i = 0; i < v->classes; i++) { /* the easiest first: it spares the others */
-        const uint32_t to = (v->easiest + i) % v->classes;
-        if (to != class && rest[to].cost < least.cost) {
+    for (uint32_t i = 0; i < v->classes && rest[v->order[i]].cost < least.cost; i++) {
+        const uint32_t to = v->order[i];
+        if (to != class) {
             const double seconds = rate > 0.0 ? conversion(v, block, class, to) : 0.0;
             least = gal_cert_cheaper(least, gal_cert_joined(&(choice){rate * seconds, seconds, 0.0}, &rest[to]));
         }
@@ -132,7 +146,6 @@ static choice cheapest_chain(prover *v, const chain *c, double rate, double pric
         const choice *own = best_of(v, last ? GAL_CERT_LAST : GAL_CERT_INSIDE, v->t.types.type_of[block]);
         const choice *first = best_of(v, last ? GAL_CERT_ALONE : GAL_CERT_FIRST, v->t.types.type_of[block]);
         choice *rest = &v->rest[(size_t)block * classes];
-        uint32_t easiest = 0;
         for (uint32_t class = 0; class < classes; class ++) {
             const double here = gal_cert_lesser(own[class].cost, first[class].cost);
             const bool had = own[class].cost < HUGE_VAL && v->before[block] + here + v->ahead <= most;
@@ -141,9 +154,9 @@ static choice cheapest_chain(prover *v, const chain *c, double rate, double pric
             rest[class] =
                 v->before[block] + own[class].cost + next.cost <= most ? gal_cert_joined(&own[class], &next) : none;
             least = had && block == c->begin ? gal_cert_cheaper(least, gal_cert_joined(&first[class], &next)) : least;
-            easiest = rest[class].cost < rest[easiest].cost ? class : easiest;
         }
-        v->easiest = easiest, v->ahead = rest[easiest].cost;
+        sort_classes(v, rest);
+        v->ahead = rest[v->order[0]].cost;
     }
     return least;
 }
@@ -492,6 +505,10 @@ static gal_code create(prover *v)
     v->rest = gal_heap_take_room(h, (blocks + 1) * classes, sizeof *v->rest);
     v->on = gal_heap_take_room(h, blocks * classes, sizeof *v->on);
     v->before = gal_heap_take_room(h, blocks + 1, sizeof *v->before);
+    v->order = gal_heap_take_room(h, classes, sizeof *v->order);
+    for (uint32_t class = 0; v->order != NULL && class < classes; class ++) {
+        v->order[class] = class;
+    }
     v->table = gal_heap_take(h, v->t.kind_count, sizeof *v->table);
     gal_cert_cuts_create(h, &v->cuts);
     v->cut = gal_heap_take(h, 2 * (size_t)v->t.stages, sizeof *v->cut);

@@ -104,3 +104,48 @@ gal_cert_choice gal_cert_cheapest(const gal_cert_prices *v, uint32_t type, gal_c
     }
     return least;
 }
+
+/* What a block of the type costs there in the class; class_count: in any. */
+static double cost_of(const gal_cert_prices *v, uint32_t class_count, const gal_cert_choice *best, uint32_t at,
+                      uint32_t type, uint32_t class)
+{
+    const gal_cert_choice *own = &best[((size_t)at * v->types.type_count + type) * class_count];
+    double least = class < class_count ? own[class].cost : HUGE_VAL;
+    for (uint32_t any = 0; any < class_count && class == class_count; any++) {
+        least = gal_cert_lesser(least, own[any].cost);
+    }
+    return least;
+}
+
+static uint32_t position_of(uint32_t block, uint32_t begin, uint32_t end)
+{
+    return (block == begin ? GAL_CERT_FIRST : 0U) + (block + 1 == end ? GAL_CERT_LAST : 0U);
+}
+
+double gal_cert_menus_limit(const gal_cert_prices *v, uint32_t class_count, const gal_cert_choice *best, uint32_t begin,
+                            uint32_t end, double *before)
+{
+    double alike = HUGE_VAL, inside[GAL_TYPES_MAX], sum = 0.0;
+    uint32_t count[GAL_TYPES_MAX] = {0};
+    const uint32_t first = v->types.type_of[begin], last = v->types.type_of[end - 1];
+    for (uint32_t block = begin + 1; block + 1 < end; block++) {
+        count[v->types.type_of[block]]++;
+    }
+    for (uint32_t class = 0; class < class_count; class ++) {
+        double own = cost_of(v, class_count, best, position_of(begin, begin, end), first, class);
+        own += end - begin > 1 ? cost_of(v, class_count, best, GAL_CERT_LAST, last, class) : 0.0;
+        for (uint32_t type = 0; type < v->types.type_count; type++) {
+            own += count[type] > 0 ? count[type] * cost_of(v, class_count, best, GAL_CERT_INSIDE, type, class) : 0.0;
+        }
+        alike = gal_cert_lesser(alike, own);
+    }
+    for (uint32_t type = 0; type < v->types.type_count; type++) {
+        inside[type] = cost_of(v, class_count, best, GAL_CERT_INSIDE, type, class_count);
+    }
+    for (uint32_t block = begin; block < end; block++) {
+        const uint32_t at = position_of(block, begin, end), type = v->types.type_of[block];
+        before[block] = sum;
+        sum += at == GAL_CERT_INSIDE ? inside[type] : cost_of(v, class_count, best, at, type, class_count);
+    }
+    return alike + 1e-9 * fabs(alike);
+}

@@ -448,28 +448,6 @@ void gal_cert_menus_price(const gal_cert_prices *v, double rate, double price, d
     }
 }
 
-double gal_cert_menus_limit(const gal_cert_prices *v, uint32_t class_count, const gal_cert_choice *best, uint32_t begin,
-                            uint32_t end, double *before)
-{
-    double alike = HUGE_VAL;
-    for (uint32_t class = 0; class <= class_count; class ++) { /* behind all of them: each block any */
-        double sum = 0.0;
-        for (uint32_t block = begin; block < end; block++) {
-            const uint32_t at = (block == begin ? GAL_CERT_FIRST : 0U) + (block + 1 == end ? GAL_CERT_LAST : 0U);
-            const gal_cert_choice *own =
-                &best[((size_t)at * v->types.type_count + v->types.type_of[block]) * class_count];
-            double least = class < class_count ? own[class].cost : HUGE_VAL;
-            for (uint32_t any = 0; any < class_count && class == class_count; any++) {
-                least = gal_cert_lesser(least, own[any].cost);
-            }
-            before[block] = sum;
-            sum += least;
-        }
-        alike = class < class_count ? gal_cert_lesser(alike, sum) : alike;
-    }
-    return alike + 1e-9 * fabs(alike);
-}
-
 /* ---- create ---- */
 
 static void number_stages(gal_cert_prices *v)
