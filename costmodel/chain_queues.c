@@ -193,7 +193,7 @@ gal_code gal_chain_queues_run(gal_chain_queues *queues, const gal_chain_spec *sp
     gal_alone_ends ends;
     layout *of = NULL;
     gal_cost *cost = NULL;
-    gal_chain_stage(spec, GAL_LOWERED_LISTS, block, &stage);
+    gal_chain_stage(spec, GAL_LOWERED_PASSES, block, &stage);
     stage.recycled = queues->program;
     queues->program = NULL;
     GAL_TRY(gal_lower_spec(&stage, &queues->program, err));

@@ -186,7 +186,7 @@ static bool converts(const gal_instruction *in)
     static const char *const names[] = {"slice", "permute", "exchange", "gather x"};
     bool found = false;
     for (uint32_t i = 0; i < sizeof names / sizeof *names && !found; i++) {
-        found = strcmp(in->name, names[i]) == 0;
+        found = in->name[0] == names[i][0] && strcmp(in->name, names[i]) == 0;
     }
     return found;
 }
@@ -333,7 +333,7 @@ static gal_code lower(gal_crossings *crossings, const gal_crossing_chain *chain,
 {
     gal_block_spec block[GAL_CHAIN_MAX];
     gal_stage_spec stage;
-    gal_chain_stage(chain->spec, GAL_LOWERED_LISTS, block, &stage);
+    gal_chain_stage(chain->spec, GAL_LOWERED_PASSES, block, &stage);
     stage.recycled = crossings->chain;
     crossings->chain = NULL;
     const gal_code code = gal_lower_spec(&stage, &crossings->chain, err);

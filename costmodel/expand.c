@@ -29,8 +29,9 @@ typedef struct expander {
     pair *pair;
     access *access;
     uint32_t *awaited;
-    uint32_t *steps_to; /* [instruction]: number in its fragment and stream, from 1 */
-    uint8_t *observed;  /* [instruction]: another stream may wait for its end */
+    uint32_t *steps_to;  /* [instruction]: number in its fragment and stream, from 1 */
+    uint8_t *observed;   /* [instruction]: another stream may wait for its end */
+    bool accesses_known; /* of all fragments that are called: pair.seen */
     uint32_t pair_count, item_count, awaited_count, access_count, binding_count, wait_count;
     uint32_t *latest; /* [pair's items]: steps of the stream, earlier calls */
     fragment_accesses *fragment;
@@ -95,10 +96,19 @@ static bool left_out(const expander *e, uint32_t stream)
     return e->options.alone && stream >= GAL_STREAM_SEND_FORWARD && stream <= GAL_STREAM_RECEIVE_BACKWARD;
 }
 
-/* Its own stream is in order anyway. */
+static bool is_accessed(const expander *e, uint32_t buffer, uint32_t stream)
+{
+    const uint32_t index = e->pair_of[(size_t)buffer * GAL_STREAM_COUNT + stream];
+    return index != 0 && e->pair[index - 1].seen != 0;
+}
+
+/* Its own stream is in order anyway, and of what no fragment that is called does there is nothing to wait for. */
 static bool binds(const expander *e, const gal_instruction *in, const gal_wait *wait)
 {
-    return wait->stream != in->stream && !left_out(e, wait->stream);
+    if (wait->stream == in->stream || left_out(e, wait->stream)) {
+        return false;
+    }
+    return wait->kind != GAL_WAIT_BUFFER || !e->accesses_known || is_accessed(e, wait->target, wait->stream);
 }
 
 /* A set of two stages is a pair. */
@@ -315,6 +325,11 @@ static gal_code list_fragments(expander *e, gal_error *err)
     for (uint32_t f = 0; f < gal_program_fragments(e->program); f++) {
         if (called[f]) {
             list_accesses(e, f);
+        }
+    }
+    e->accesses_known = true;
+    for (uint32_t f = 0; f < gal_program_fragments(e->program); f++) {
+        if (called[f]) {
             number_steps(e, f);
         }
     }

@@ -4,7 +4,8 @@
  * Kernels that follow each other on the compute stream become one step where nobody could tell: no other stream waits
  * for the first, the second waits for none, and both are of one block. Sums are as slowed as their parts.
  * Steps are stored once per fragment, not per call. Per call there remain one number per stream (steps completed by
- * earlier calls) and one per wait on a buffer (the latest access to its item, in steps of the awaited stream). */
+ * earlier calls) and one per wait on a buffer (the latest access to its item, in steps of the awaited stream); none for
+ * accesses of fragments that are not called. */
 #ifndef GAL_COSTMODEL_EXPAND_H
 #define GAL_COSTMODEL_EXPAND_H
 

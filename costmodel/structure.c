@@ -215,7 +215,7 @@ static gal_code lower_chain(gal_structures *structures, const gal_lone_chain *ch
         spec.type[i] = chain->type[i];
         spec.strategy[i] = chain->query->strategy;
     }
-    gal_chain_stage(&spec, chain->sync_alone ? GAL_LOWERED_SIZES : GAL_LOWERED_LISTS, block, &stage);
+    gal_chain_stage(&spec, chain->sync_alone ? GAL_LOWERED_PASSES_ONCE : GAL_LOWERED_PASSES, block, &stage);
     stage.recycled = structures->chain;
     structures->chain = NULL;
     const gal_code code = gal_lower_spec(&stage, &structures->chain, err);

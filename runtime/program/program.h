@@ -452,9 +452,11 @@ gal_block_spec gal_block_spec_of(const gal_model *model, uint32_t block, const g
 /* How much of a program is made. For prices less is enough. */
 typedef enum gal_lowered {
     GAL_LOWERED_WHOLE,
-    GAL_LOWERED_STEP,  /* no parameters; without a head no evaluation fragments */
-    GAL_LOWERED_LISTS, /* of that the lists alone: no waits, lives, places, calls; every instruction's shape anew */
-    GAL_LOWERED_SIZES  /* of these one of each: no plain backward, which is backward+sync less what is only_last */
+    GAL_LOWERED_STEP,   /* no parameters; without a head no evaluation fragments */
+    GAL_LOWERED_LISTS,  /* of that the lists alone: no waits, lives, places, calls; every instruction's shape anew */
+    GAL_LOWERED_SIZES,  /* of these one of each: no plain backward, which is backward+sync less what is only_last */
+    GAL_LOWERED_PASSES, /* lists of forward and backward alone: no update, no evaluation */
+    GAL_LOWERED_PASSES_ONCE /* of these no plain backward either */
 } gal_lowered;
 
 /* One of the pieces that a stage holds; they follow each other P pieces apart in the chain. */

@@ -265,12 +265,15 @@ static void lower_fragments(stage *s)
         if (b->split) {
             lower_weights(s, &s->chunk[c]);
         }
-        if (b->spec->lowered != GAL_LOWERED_SIZES) {
+        if (b->spec->lowered != GAL_LOWERED_SIZES && b->spec->lowered != GAL_LOWERED_PASSES_ONCE) {
             const uint32_t plain = gal_fragment_number(b->split ? GAL_FRAGMENT_WEIGHT : GAL_FRAGMENT_BACKWARD, c);
             begin_fragment(s, plain);
             copy_fragment(s, plain + GAL_FRAGMENT_BACKWARD_SYNC - GAL_FRAGMENT_BACKWARD, false, false);
             end_fragment(s, plain);
         }
+    }
+    if (b->spec->lowered >= GAL_LOWERED_PASSES) {
+        return;
     }
     begin_fragment(s, GAL_FRAGMENT_UPDATE);
     gal_zero_update(b, loss_replicas);
