@@ -242,7 +242,7 @@ static double transfer_seconds(const gal_durations *durations, const gal_plan *p
     gal_block_shape shape;
     const uint32_t devices = gal_plan_stage_devices(plan);
     gal_price_transfer transfer =
-        gal_price_transfer_of(durations, devices, stage, plan->stage_count, price->memory.bytes.boundary);
+        gal_price_transfer_of(durations, devices, stage, plan->stage_count, price->memory->bytes.boundary);
     double seconds = gal_price_transfer_behind(durations, &transfer, price->link_share);
     gal_model_block(&plan->model, last, &shape);
     if (shape.carried_out.positions > 0) {
@@ -375,7 +375,7 @@ static gal_code entry_bytes(gal_price_cache *cache, const gal_plan *plan, uint32
     const gal_block_price *price = NULL;
     const gal_code code = gal_price_block(cache, &upstream, &price, err);
     if (code == GAL_OK) {
-        *bytes = price->memory.bytes.boundary;
+        *bytes = price->memory->bytes.boundary;
     }
     return code;
 }
@@ -441,7 +441,7 @@ static gal_code add_piece(gal_price_cache *cache, const gal_plan *plan, uint32_t
         const gal_flow_layouts before = *now;
         bool converts = false;
         GAL_TRY(gal_price_block(cache, &query, &price, err));
-        at->memory = &price->memory;
+        at->memory = price->memory;
         if (block > 0) {
             GAL_TRY(conversion_bytes(cache, plan, piece, block, &now->rows, &converts, &at->relayout_bytes, err));
         }

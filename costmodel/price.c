@@ -283,6 +283,25 @@ static gal_code read_memory(const gal_price_cache *cache, const gal_price_query 
     return GAL_OK;
 }
 
+/* Prices of all orders of the axes share it: it is more than the rest of them. */
+static gal_code find_memory(gal_price_cache *cache, const gal_price_query *query, const gal_lone *own,
+                            const gal_block_memory **out, gal_error *err)
+{
+    gal_price_key key;
+    gal_price_key_of(cache, GAL_PRICE_MEMORY, query, &key);
+    void *found = gal_price_find(cache, &key);
+    if (found == NULL) {
+        gal_block_memory memory;
+        gal_code code = read_memory(cache, query, own, &memory, err);
+        code = code == GAL_OK ? gal_price_keep(cache, &key, &memory, sizeof memory, &found, err) : code;
+        if (code != GAL_OK) {
+            return code;
+        }
+    }
+    *out = found;
+    return GAL_OK;
+}
+
 /* ---- what a block among its like takes at least ---- */
 
 /* Whether in forward no kernel runs beside a collective of tensor or sequence parallelism. What a cross-attention reads
@@ -333,7 +352,7 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
     out->lag_seconds = gal_lag_seconds(cache->durations, query->device_count, &t, out->backward_seconds);
     out->update_seconds = t.update_seconds;
     memcpy(out->shared_update_seconds, t.shared_update_seconds, sizeof t.shared_update_seconds);
-    GAL_TRY(read_memory(cache, query, own, &out->memory, err));
+    GAL_TRY(find_memory(cache, query, own, &out->memory, err));
 cleanup:
     gal_lone_free(&temporary_other);
     gal_lone_free(&temporary);
@@ -540,7 +559,7 @@ gal_code gal_price_block_here(gal_price_cache *cache, const gal_price_query *ask
 
 /* ---- what a price is at least ---- */
 
-static gal_code floor_anew(const gal_price_cache *cache, const gal_price_query *query, const gal_lone *lone,
+static gal_code floor_anew(gal_price_cache *cache, const gal_price_query *query, const gal_lone *lone,
                            const gal_axis_levels *levels, gal_block_price *out, gal_error *err)
 {
     const uint32_t samples = query->microbatch_samples;
@@ -567,7 +586,7 @@ static gal_code floor_anew(const gal_price_cache *cache, const gal_price_query *
     out->lag_seconds =
         gal_times_below * with_sync - out->backward_seconds; /* below again: of a price it is a difference */
     memcpy(out->shared_update_seconds, t.shared_update_seconds, sizeof t.shared_update_seconds);
-    return read_memory(cache, query, lone, &out->memory, err);
+    return find_memory(cache, query, lone, &out->memory, err);
 }
 
 /* As take_no_less, which takes a lag that is longer than the other's for as much of it as sync grows by alone: so of

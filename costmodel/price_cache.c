@@ -103,7 +103,8 @@ static gal_price_kind kind_of(const gal_price_key *key)
 void gal_price_key_of(const gal_price_cache *cache, gal_price_kind kind, const gal_price_query *query,
                       gal_price_key *out)
 {
-    const bool any_stage = kind == GAL_PRICE_LIKE || kind == GAL_PRICE_FLOOR || kind == GAL_PRICE_LONE;
+    const bool any_stage =
+        kind == GAL_PRICE_LIKE || kind == GAL_PRICE_FLOOR || kind == GAL_PRICE_LONE || kind == GAL_PRICE_MEMORY;
     const bool any_block = kind == GAL_PRICE_AXES;
     const bool any_samples = kind == GAL_PRICE_LONE || any_block;
     out->word[0] = any_stage ? gal_price_key_any_order(query->strategy) : gal_price_key_axes(query->strategy);

@@ -27,7 +27,8 @@ typedef enum gal_price_kind {
     GAL_PRICE_LONE,    /* gal_kept_lone: of all orders, stages and samples; some of their samples alone */
     GAL_PRICE_AXES,    /* gal_kept_axes: of these axes in this order, whatever block they split */
     GAL_PRICE_LEVELS,  /* uint16_t: number of the level counts that are its key */
-    GAL_PRICE_END      /* gal_price_end: of the very query */
+    GAL_PRICE_END,     /* gal_price_end: of the very query */
+    GAL_PRICE_MEMORY   /* gal_block_memory: of all orders and stages */
 } gal_price_kind;
 
 typedef struct gal_kept_lone {

@@ -46,7 +46,7 @@ gal_code gal_price_share_of(gal_price_cache *cache, const gal_price_query *query
 
 static bool stores_the_same(const gal_block_price *a, const gal_block_price *b)
 {
-    return a->memory.host.stored == b->memory.host.stored && a->memory.host.state == b->memory.host.state;
+    return a->memory->host.stored == b->memory->host.stored && a->memory->host.state == b->memory->host.state;
 }
 
 /* What a block stores of its moments never falls with the percentage: of two that store the same all between
@@ -119,7 +119,7 @@ typedef struct charged {
 
 static charged charged_of(const gal_block_price *price, double seconds_per_byte)
 {
-    const gal_block_host *host = &price->memory.host;
+    const gal_block_host *host = &price->memory->host;
     double update = price->update_seconds;
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         update -= shared != GAL_SHARED_TABLE ? price->shared_update_seconds[shared] : 0.0;
@@ -136,9 +136,9 @@ static bool is_below(uint64_t part, uint64_t limit)
 
 bool gal_price_charge_allows(const gal_price_charge *charge, const gal_block_price *own, const gal_price_share *share)
 {
-    const gal_stored_parts *below = &charge->below, *parts = &share->price->memory.host.parts;
+    const gal_stored_parts *below = &charge->below, *parts = &share->price->memory->host.parts;
     return is_below(parts->moment, below->moment) && is_below(parts->master, below->master) &&
-           is_below(parts->weight, below->weight) && is_below(own->memory.host.parts.kept, below->kept);
+           is_below(parts->weight, below->weight) && is_below(own->memory->host.parts.kept, below->kept);
 }
 
 gal_code gal_price_block_charged(const gal_price_cache *cache, const gal_price_query *query, gal_block_price *out,
@@ -165,7 +165,7 @@ gal_code gal_price_block_charged(const gal_price_cache *cache, const gal_price_q
         GAL_TRY(gal_fail(err, GAL_ERR_DOCUMENT, "parts on their way from storage are larger than is looked for"));
     }
     *out = *own;
-    out->update_seconds = least.all + cache->charge.host_seconds_per_byte * (double)own->memory.host.kept;
+    out->update_seconds = least.all + cache->charge.host_seconds_per_byte * (double)own->memory->host.kept;
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         out->shared_update_seconds[shared] = shared == GAL_SHARED_TABLE ? least.all - least.without_table : 0.0;
     }

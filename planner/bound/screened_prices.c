@@ -15,7 +15,7 @@ static void take_price(const gal_cell_spec *spec, const gal_block_types *types, 
                        const gal_block_price *price, bool first, gal_screened_item *item)
 {
     const bool has_stage = type == types->type_of[types->block_count - 1] && spec->pp_degree > 1;
-    const gal_block_bytes *bytes = &price->memory.bytes;
+    const gal_block_bytes *bytes = &price->memory->bytes;
     double update_seconds =
         price->update_seconds + gal_price_once(price, spec->pp_degree); /* once: of one stage, as the update */
     double sync_seconds = price->lag_seconds;
@@ -27,7 +27,7 @@ static void take_price(const gal_cell_spec *spec, const gal_block_types *types, 
             continue;
         }
         update_seconds -= price->shared_update_seconds[shared];
-        item->bytes -= (double)price->memory.shared_bytes[shared];
+        item->bytes -= (double)price->memory->shared_bytes[shared];
     }
     sync_seconds -= pays ? 0.0 : price->table_sync_seconds;
     take_least(&item->forward_seconds, gal_price_least_forward(price), first);
@@ -42,10 +42,10 @@ static void take_price(const gal_cell_spec *spec, const gal_block_types *types, 
     }
     item->saved_bytes = (double)bytes->saved;
     item->work_bytes = (double)bytes->work;
-    const gal_shared_bytes turn = gal_cell_shared_of(&price->memory, spec->prefetch_depth);
+    const gal_shared_bytes turn = gal_cell_shared_of(price->memory, spec->prefetch_depth);
     item->turn_bytes = (double)gal_shared_sum(&turn);
     item->boundary_bytes = bytes->boundary;
-    item->memory = &price->memory;
+    item->memory = price->memory;
 }
 
 static gal_price_query query_of(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,

@@ -249,7 +249,7 @@ static void fill_transfers(gal_cell *cell)
                 if (price == NULL) {
                     continue;
                 }
-                cell->transfer[at] = transfer_seconds(cell, stage, price, price->memory.bytes.boundary);
+                cell->transfer[at] = transfer_seconds(cell, stage, price, price->memory->bytes.boundary);
                 if (carried.positions > 0) {
                     cell->transfer[at] +=
                         transfer_seconds(cell, stage, price,

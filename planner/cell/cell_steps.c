@@ -164,7 +164,7 @@ static gal_cell_node node_of(const gal_cell *cell, uint32_t type, uint32_t stage
     const size_t at = gal_cell_price_index(cell, block, stage, strategy);
     const gal_block_price *price = cell->price[at];
     const gal_block_shape *shape = &cell->types.shape[type];
-    const gal_block_bytes *bytes = &price->memory.bytes;
+    const gal_block_bytes *bytes = &price->memory->bytes;
     const bool last = stage + 1 == cell->spec.pp_degree;
     const bool borrows = gal_cell_borrows_table(cell, block, stage);
     gal_cell_node node = {
@@ -175,8 +175,8 @@ static gal_cell_node node_of(const gal_cell *cell, uint32_t type, uint32_t stage
                   .lags = cell->spec.pp_degree == 1,
                   .awaits = cell->spec.pp_degree == 1 && gal_lag_is_awaited(&cell->strategy[strategy]),
                   .once_seconds = rounded(cell, price->once_seconds) + table_seconds(cell, block, stage, strategy),
-                  .bytes = state_bytes(&price->memory, borrows) + (int64_t)(cell->in_flight[stage] * bytes->saved),
-                  .shared = gal_cell_shared_of(&price->memory, cell->spec.prefetch_depth)},
+                  .bytes = state_bytes(price->memory, borrows) + (int64_t)(cell->in_flight[stage] * bytes->saved),
+                  .shared = gal_cell_shared_of(price->memory, cell->spec.prefetch_depth)},
         .enter_seconds = rounded(cell, price->enter_seconds + price->hidden_before.forward_seconds),
         .enter_backward_seconds = rounded(cell, hidden_share(cell) * price->hidden_before.backward_seconds),
         .enter_tail_seconds = rounded(cell, price->tail_seconds),
@@ -276,7 +276,7 @@ static int64_t bias_bytes(const gal_cell *cell)
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         uint64_t most = 0;
         for (size_t i = 0; shared != GAL_SHARED_TABLE && i < gal_cell_price_count(cell); i++) {
-            most = cell->price[i] == NULL ? most : larger(most, cell->price[i]->memory.shared_bytes[shared]);
+            most = cell->price[i] == NULL ? most : larger(most, cell->price[i]->memory->shared_bytes[shared]);
         }
         bytes += most;
     }

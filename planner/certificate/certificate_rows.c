@@ -43,7 +43,7 @@ static double turn_bytes(const gal_cert_prices *v, const gal_block_memory *m)
 
 static gal_cert_row row_of(const gal_cert_prices *v, const gal_block_price *price)
 {
-    const gal_block_bytes *bytes = &price->memory.bytes;
+    const gal_block_bytes *bytes = &price->memory->bytes;
     const double hidden = price->hidden_before.backward_seconds + price->hidden_behind.backward_seconds;
     const double backward = price->backward_seconds - gal_price_hidden_share(v->cell->microbatch_count) * hidden;
     gal_cert_row own = {.pass_seconds = gal_price_least_forward(price) + backward,
@@ -52,7 +52,7 @@ static gal_cert_row row_of(const gal_cert_prices *v, const gal_block_price *pric
                         .tail_seconds = price->tail_seconds,
                         .saved_bytes = (double)bytes->saved,
                         .input_bytes = (double)bytes->input,
-                        .turn_bytes = turn_bytes(v, &price->memory),
+                        .turn_bytes = turn_bytes(v, price->memory),
                         .boundary_bytes = bytes->boundary,
                         .stages_input = bytes->staged_input > 0};
     memcpy(own.link_share, price->link_share, sizeof own.link_share);
@@ -62,7 +62,7 @@ static gal_cert_row row_of(const gal_cert_prices *v, const gal_block_price *pric
         for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
             if (shared != GAL_SHARED_TABLE || pays == 0) { /* another block brings it */
                 update_seconds -= price->shared_update_seconds[shared];
-                own.held_bytes[pays] -= (double)price->memory.shared_bytes[shared];
+                own.held_bytes[pays] -= (double)price->memory->shared_bytes[shared];
             }
         }
         own.update_seconds[pays] = update_seconds;

@@ -137,9 +137,9 @@ static gal_code fill_type(gal_least_items *items, uint32_t type, int64_t biases[
         if (code != GAL_OK) {
             return gal_fail(err, code, "%s", reason.text);
         }
-        const gal_least_item own = item_of(items, type, s, &price->memory);
+        const gal_least_item own = item_of(items, type, s, price->memory);
         keep_unbeaten(items->item + items->first[type], &count, &own);
-        note_biases(&price->memory, biases);
+        note_biases(price->memory, biases);
     }
     items->first[type + 1] = items->first[type] + count;
     return GAL_OK;

@@ -79,7 +79,7 @@ static uint32_t rank_of(const gal_price_share *at)
 static share share_of(const search *s, const gal_block_price *own, const gal_price_share *at, bool borrows)
 {
     const gal_block_price *price = at->price;
-    const gal_block_host *host = &price->memory.host;
+    const gal_block_host *host = &price->memory->host;
     double update = price->update_seconds;
     for (uint32_t i = 0; i < GAL_SHARED_COUNT; i++) {
         update -= i != GAL_SHARED_TABLE || borrows ? price->shared_update_seconds[i] : 0.0;
@@ -87,11 +87,11 @@ static share share_of(const search *s, const gal_block_price *own, const gal_pri
     share out = {.of = *at,
                  .update_seconds = rint(update / s->plain->unit_seconds) * s->plain->unit_seconds,
                  .state = host->state - (borrows ? host->table_state : 0),
-                 .staged = own->memory.host.kept,
+                 .staged = own->memory->host.kept,
                  .stored = host->stored - (borrows ? host->table_stored : 0),
-                 .kept_stored = own->memory.host.kept_stored,
+                 .kept_stored = own->memory->host.kept_stored,
                  .parts = host->parts};
-    out.parts.kept = own->memory.host.parts.kept;
+    out.parts.kept = own->memory->host.parts.kept;
     out.excess_seconds = update + s->task->charge.host_seconds_per_byte * (double)(out.state + out.staged);
     return out;
 }

@@ -150,15 +150,15 @@ static gal_code probe_block(const joint *j, const gal_plan *plan, uint32_t stage
     const bool holds = own->shared_update_seconds[GAL_SHARED_TABLE] > 0.0, borrows = holds && *table;
     *table = *table || holds;
     for (uint32_t i = 0; i < count; i++) {
-        const gal_block_host *host = &share[i].price->memory.host;
+        const gal_block_host *host = &share[i].price->memory->host;
         const double update =
             share[i].price->update_seconds - (borrows ? share[i].price->shared_update_seconds[GAL_SHARED_TABLE] : 0.0);
-        const double kept = (double)(host->state - (borrows ? host->table_state : 0) + own->memory.host.kept);
+        const double kept = (double)(host->state - (borrows ? host->table_state : 0) + own->memory->host.kept);
         const double charged = update + charge->host_seconds_per_byte * kept;
         if (charged < least && gal_price_charge_allows(charge, own, &share[i])) {
             least = charged;
             own_least = (probe){.seconds = update, .bytes = kept, .parts = host->parts};
-            own_least.parts.kept = own->memory.host.parts.kept;
+            own_least.parts.kept = own->memory->host.parts.kept;
         }
     }
     sum->seconds += own_least.seconds;

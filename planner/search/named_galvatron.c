@@ -54,7 +54,7 @@ static double sync_seconds(const gal_cell *cell, uint32_t block, uint32_t stage,
 
 static gal_problem_cost cost_of(const gal_cell *cell, uint32_t block, uint32_t strategy)
 {
-    const gal_block_bytes *bytes = &gal_cell_price(cell, block, 0, strategy)->memory.bytes;
+    const gal_block_bytes *bytes = &gal_cell_price(cell, block, 0, strategy)->memory->bytes;
     gal_problem_cost cost = {.state_bytes = bytes->state + bytes->gradient, .forward_bytes = bytes->saved};
     for (uint32_t stage = 0; stage < cell->spec.pp_degree; stage++) {
         const gal_cell_node *node = &cell->node[gal_cell_price_index(cell, block, stage, strategy)];

@@ -127,7 +127,7 @@ static void price_block(const plan_view *v, uint32_t block, uint32_t s, gal_oase
     *out = (gal_oases_cost){.state_bytes = v->oases.budget_bytes};
     if (is_allowed(v, block, s)) {
         const uint32_t strategy = v->strategy[block * v->oases.degree_count + s];
-        const gal_block_bytes *bytes = &gal_cell_price(cell, block, 0, strategy)->memory.bytes;
+        const gal_block_bytes *bytes = &gal_cell_price(cell, block, 0, strategy)->memory->bytes;
         const gal_cell_node *node = node_of(v, block, s);
         price_pass(v, block, s, GAL_OASES_FORWARD, out);
         price_pass(v, block, s, GAL_OASES_BACKWARD, out);

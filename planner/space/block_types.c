@@ -103,7 +103,8 @@ gal_code gal_block_types_create(const gal_model *model, const gal_durations *dur
                              .flow = calloc(blocks, sizeof *types.flow),
                              .shape = calloc(blocks, sizeof *types.shape)};
     if (types.type_of == NULL || types.pair_of == NULL || types.type_first == NULL || types.type_like == NULL ||
-        types.pair_first == NULL || types.pair_repeats == NULL || types.pair_flow == NULL || types.flow == NULL || types.shape == NULL) {
+        types.pair_first == NULL || types.pair_repeats == NULL || types.pair_flow == NULL || types.flow == NULL ||
+        types.shape == NULL) {
         gal_block_types_free(&types);
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }

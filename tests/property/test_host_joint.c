@@ -131,7 +131,7 @@ static void draw_machine(uint64_t *random, uint32_t devices, bool tied, variant 
 
 static bool stores_the_same(const gal_block_price *a, const gal_block_price *b)
 {
-    return a->memory.host.stored == b->memory.host.stored && a->memory.host.state == b->memory.host.state;
+    return a->memory->host.stored == b->memory->host.stored && a->memory->host.state == b->memory->host.state;
 }
 
 static void add_listed(menu *m, const gal_strategy *own, uint32_t type)
@@ -283,7 +283,7 @@ static double least_charged(const gal_cell *cell, uint32_t block, uint32_t stage
     for (uint32_t i = 0; i < cell->strategy_count; i++) {
         const gal_block_price *price = gal_cell_price(cell, block, stage, i);
         if (price != NULL && is_share_of(&cell->strategy[i], &cell->strategy[plain])) {
-            const uint64_t kept = price->memory.host.state + price->memory.host.kept;
+            const uint64_t kept = price->memory->host.state + price->memory->host.kept;
             const double seconds = price->update_seconds + charge * (double)kept;
             *masters = seconds < least ? cell->strategy[i].offload_storage_masters : *masters;
             least = fmin(least, seconds);

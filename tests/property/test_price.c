@@ -16,6 +16,7 @@
 #include "planner/cell/path.h"
 #include "planner/space/strategy_space.h"
 #include "schemas/plan_check.h"
+#include "tests/support/price_equal.h"
 #include "tests/support/priced_plan.h"
 #include "tests/support/random_plan.h"
 
@@ -254,7 +255,7 @@ static bool check_staged(gal_price_cache *cache, const gal_plan *plan, uint32_t 
         const gal_block_price *price = NULL;
         const gal_price_query query = gal_price_query_of(plan, stage, block);
         assert_int_equal(gal_price_block(cache, &query, &price, &err), GAL_OK);
-        const gal_shared_bytes own = gal_cell_shared_of(&price->memory, plan->prefetch_depth);
+        const gal_shared_bytes own = gal_cell_shared_of(price->memory, plan->prefetch_depth);
         const int64_t of_one = own.of[GAL_SHARED_STAGED_INPUT] + own.of[GAL_SHARED_STAGED_SAVED];
         most_of_one = of_one > most_of_one ? of_one : most_of_one;
         gal_shared_join(&charged, &own);
@@ -342,7 +343,7 @@ static void kept_structure_is_exact(void **unused)
         query.microbatch_samples = samples * (1 + gal_random_below(&state, 4));
         assert_int_equal(gal_price_block(kept, &query, &a, &err), GAL_OK);
         assert_int_equal(gal_price_block(fresh, &query, &b, &err), GAL_OK);
-        assert_memory_equal(a, b, sizeof *a);
+        assert_true(gal_prices_equal(a, b));
         gal_price_cache_free(fresh);
         gal_price_cache_free(kept);
         gal_durations_free(durations);
@@ -388,7 +389,7 @@ static void shared_structure_is_exact(void **unused)
             assert_int_equal(gal_price_cache_create(&plan.model, durations, &fresh, &err), GAL_OK);
             assert_int_equal(gal_price_block(shared, &query, &a, &err), GAL_OK);
             assert_int_equal(gal_price_block(fresh, &query, &b, &err), GAL_OK);
-            assert_memory_equal(a, b, sizeof *a);
+            assert_true(gal_prices_equal(a, b));
             gal_price_cache_free(fresh);
             compared++;
         }

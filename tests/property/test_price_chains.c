@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -18,11 +19,18 @@
 #include "tests/support/chain_run.h"
 #include "tests/support/random_plan.h"
 
+/* Of the chains that were run last. */
+typedef struct run_memory {
+    uint32_t count;
+    gal_block_memory of[64];
+} run_memory;
+
 typedef struct bed {
     gal_model model;
     gal_cluster cluster;
     gal_durations *durations;
     gal_price_cache *cache;
+    run_memory *memory;
     uint32_t compared, refused;
     uint32_t hidden; /* of those compared: neighbours hide something of them */
 } bed;
@@ -30,7 +38,8 @@ typedef struct bed {
 static void make_bed(const char *model, const char *cluster, bed *b)
 {
     gal_error err = {0};
-    *b = (bed){0};
+    *b = (bed){.memory = calloc(1, sizeof *b->memory)};
+    assert_non_null(b->memory);
     assert_int_equal(gal_model_read(model, &b->model, &err), GAL_OK);
     assert_int_equal(gal_cluster_read(cluster, &b->cluster, &err), GAL_OK);
     assert_int_equal(gal_durations_create_analytic(&b->cluster, &b->durations, &err), GAL_OK);
@@ -41,6 +50,7 @@ static void free_bed(bed *b)
 {
     gal_price_cache_free(b->cache);
     gal_durations_free(b->durations);
+    free(b->memory);
 }
 
 /* ---- as costmodel/price.h has it ---- */
@@ -55,7 +65,9 @@ static gal_code run(const bed *b, const gal_price_query *query, const uint32_t *
         chain.strategy[i] = query->strategy;
     }
     memset(out, 0, sizeof *out);
-    const gal_code code = gal_chain_run(&chain, t, place, &out->memory, &err);
+    gal_block_memory *memory = &b->memory->of[b->memory->count++ % (sizeof b->memory->of / sizeof *b->memory->of)];
+    out->memory = memory;
+    const gal_code code = gal_chain_run(&chain, t, place, memory, &err);
     if (code == GAL_OK) {
         out->update_seconds = t->update_seconds;
         memcpy(out->shared_update_seconds, t->shared_update_seconds, sizeof t->shared_update_seconds);
@@ -331,7 +343,9 @@ static void compare(bed *b, const gal_price_query *query, const gal_block_shape 
         b->hidden += price->hidden_before.forward_seconds + price->hidden_behind.backward_seconds > 0.0;
     }
     expected.on_device = (gal_pass_seconds){expected.forward_seconds, expected.backward_seconds};
-    expected.memory.bytes.boundary = price->memory.bytes.boundary; /* of the next block: price_common.c */
+    gal_block_memory memory = *expected.memory;
+    memory.bytes.boundary = price->memory->bytes.boundary; /* of the next block: price_common.c */
+    expected.memory = memcmp(&memory, price->memory, sizeof memory) == 0 ? price->memory : NULL;
     if (memcmp(&expected, price, sizeof expected) != 0) {
         char name[GAL_STRATEGY_NAME_BYTES];
         fail_msg("%s, type %u, %s, %u samples, stage %u of %u: forward %.17g for %.17g", b->model.name, query->type,

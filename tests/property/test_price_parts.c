@@ -14,6 +14,7 @@
 #include "costmodel/price.h"
 #include "planner/space/strategy_space.h"
 #include "schemas/plan_check.h"
+#include "tests/support/price_equal.h"
 
 enum { PARTS = 3, TASKS = 5, DEVICES = 8, PAIRS = 400 };
 
@@ -99,7 +100,7 @@ static uint32_t compare_blocks(bed *b)
         const gal_price_query query = query_of(b, i / b->strategy_count, i % b->strategy_count);
         if (b->price[i] != NULL) {
             assert_int_equal(gal_price_block(b->alone, &query, &price, &err), GAL_OK);
-            assert_memory_equal(price, b->price[i], sizeof *price);
+            assert_true(gal_prices_equal(price, b->price[i]));
             compared++;
         }
     }
@@ -191,7 +192,7 @@ static gal_code ask_all(void *context, uint32_t task, gal_error *err)
         if (b->price[at] != NULL) {
             const gal_price_query query = query_of(b, at / b->strategy_count, at % b->strategy_count);
             code = gal_price_block(all->cache, &query, &price, err);
-            all->equal[task] += code == GAL_OK && memcmp(price, b->price[at], sizeof *price) == 0;
+            all->equal[task] += code == GAL_OK && gal_prices_equal(price, b->price[at]);
         }
     }
     return code == GAL_OK && task % 2 == 1 ? ask_pairs(all, task, err) : code;

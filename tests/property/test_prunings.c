@@ -295,7 +295,7 @@ static double late_seconds(const gal_block_price *price)
 /* What is said of an item before it is priced: its bytes, and seconds that any number of rounds takes at least. */
 static void check_floor(const gal_block_price *floor, const gal_block_price *price)
 {
-    assert_memory_equal(&floor->memory, &price->memory, sizeof price->memory);
+    assert_memory_equal(floor->memory, price->memory, sizeof *price->memory);
     assert_true(floor->forward_seconds <= gal_price_least_forward(price));
     assert_true(floor->backward_seconds <= gal_price_least_backward(price));
     assert_true(late_seconds(floor) <= late_seconds(price));

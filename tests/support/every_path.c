@@ -168,7 +168,7 @@ static double brute_seconds(const gal_every_path *b, double *slowest)
             s->lag_seconds = cell->strategy[b->strategy[i]].zero_stage >= 2 ? largest : s->lag_seconds;
         }
         if (last_of_stage && i < last) {
-            s->transfer_seconds = transfer_seconds(b, i, price->memory.bytes.boundary);
+            s->transfer_seconds = transfer_seconds(b, i, price->memory->bytes.boundary);
             if (shape_at(b, i)->carried_out.positions > 0) {
                 s->transfer_seconds += transfer_seconds(b, i, carried_bytes(b, carrier_before(b, i + 1)));
             }
@@ -257,7 +257,7 @@ static uint64_t brute_stage_bytes(const gal_every_path *b, uint32_t first, uint3
     turn_bytes most = {0};
     uint64_t bytes = (last ? 512 : 256) + brute_bias_bytes(b);
     for (uint32_t i = first; i < end; i++) {
-        const gal_block_memory *memory = &price_at(b, i)->memory;
+        const gal_block_memory *memory = price_at(b, i)->memory;
         bytes += memory->bytes.state + memory->bytes.gradient + k * memory->bytes.saved;
         bytes -= memory->shared_bytes[GAL_SHARED_ENCODER_BIAS] + memory->shared_bytes[GAL_SHARED_DECODER_BIAS];
         bytes -= table_is_there(b, i) ? memory->shared_bytes[GAL_SHARED_TABLE] : 0;
@@ -280,13 +280,13 @@ static uint64_t brute_stage_bytes(const gal_every_path *b, uint32_t first, uint3
     }
     const uint64_t ahead = k + 1 < m ? k + 1 : m;
     if (first > 0) {
-        const uint64_t received = price_at(b, first - 1)->memory.bytes.boundary;
-        const gal_block_bytes *own = &price_at(b, first)->memory.bytes;
+        const uint64_t received = price_at(b, first - 1)->memory->bytes.boundary;
+        const gal_block_bytes *own = &price_at(b, first)->memory->bytes;
         const bool converts = pair_at(b, first)->converts || halves(b, first);
         bytes += ((converts || own->staged_input > 0 ? two : ahead) + two) * received;
         bytes -= converts ? 0 : k * own->input;
     }
-    bytes += last ? 0 : (2 * two + (halves(b, end - 1) ? 2 : 0)) * price_at(b, end - 1)->memory.bytes.boundary;
+    bytes += last ? 0 : (2 * two + (halves(b, end - 1) ? 2 : 0)) * price_at(b, end - 1)->memory->bytes.boundary;
     bytes += brute_carried_bytes(b, first, end, k, ahead, two);
     return bytes + cell->spec.prefetch_depth * most.gathered + 2 * most.bucket + 2 * most.boundary + most.scratch +
            most.relayout + most.work + most.beside + 2 * most.staged;
@@ -303,7 +303,7 @@ static void brute_host_bytes(const gal_every_path *b, uint32_t first, uint32_t e
     bool updates = false;
     *stored = 0;
     for (uint32_t i = first; i < end; i++) {
-        const gal_block_memory *memory = &price_at(b, i)->memory;
+        const gal_block_memory *memory = price_at(b, i)->memory;
         const gal_block_host *own = &memory->host;
         const bool there = table_is_there(b, i);
         bytes += k * own->kept;

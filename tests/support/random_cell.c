@@ -99,10 +99,12 @@ static void randomise_prices(uint64_t *state, gal_random_cell *t)
     gal_cell *cell = t->cell;
     const size_t prices = (size_t)cell->spec.pp_degree * cell->types.type_count * cell->strategy_count;
     t->price = calloc(prices + 1, sizeof *t->price);
+    t->memory = calloc(prices + 1, sizeof *t->memory);
     t->pair = calloc(gal_cell_pair_count(cell) + 1, sizeof *t->pair);
     const uint64_t inflation = gal_random_below(state, 3) == 0 ? 5 : 1;
     uint64_t apart = *state;
     assert_non_null(t->price);
+    assert_non_null(t->memory);
     assert_non_null(t->pair);
     for (size_t i = 0; i < prices; i++) {
         if (cell->price[i] != NULL) {
@@ -120,7 +122,9 @@ static void randomise_prices(uint64_t *state, gal_random_cell *t)
                 (gal_pass_seconds){0.2 * uniform(&apart), 0.4 * uniform(&apart)}; /* some room is too little */
             p->hidden_before = draw_hidden(&apart, &cell->strategy[i % cell->strategy_count]);
             p->hidden_behind = draw_hidden(&apart, &cell->strategy[i % cell->strategy_count]);
-            p->memory.bytes.work *= inflation;
+            t->memory[i] = *p->memory;
+            t->memory[i].bytes.work *= inflation;
+            p->memory = &t->memory[i];
             cell->price[i] = p;
         }
     }
@@ -179,6 +183,7 @@ void gal_random_cell_free(gal_random_cell *t)
     gal_cell_free(t->cell);
     gal_price_cache_free(t->cache);
     gal_durations_free(t->durations);
+    free(t->memory);
     free(t->price);
     free(t->pair);
 }

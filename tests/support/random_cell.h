@@ -12,6 +12,7 @@ typedef struct gal_random_cell {
     gal_price_cache *cache;
     gal_cell *cell;
     gal_block_price *price; /* random ones, in place of the cache's */
+    gal_block_memory *memory;
     gal_pair_price *pair;
 } gal_random_cell;
 
