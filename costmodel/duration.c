@@ -355,12 +355,23 @@ void gal_instruction_costs(const gal_durations *d, const gal_program *program, u
                                         .device_count = program->device_count,
                                         .stage = program->stage,
                                         .stage_count = program->stage_count};
+    enum { KEPT = 64 };
+    uint32_t shape[KEPT]; /* [number of a shape, less multiples]: the one asked for last: blocks have the same ones */
+    gal_cost alone[KEPT];
+    memset(shape, 0xFF, sizeof shape);
     for (uint32_t i = 0; i < count; i++) {
         const gal_instruction *in = &program->instruction[first + i];
-        cost[i] = gal_one_cost(d, &place, in, &program->shape[in->shape]);
-        if (!gal_op_is_collective[in->op]) {
-            cost[i].seconds =
-                gal_kernel_in_company(d, program, gal_program_fragment_of(program, first + i), in, cost[i].seconds);
+        const uint32_t at = in->shape % KEPT;
+        if (gal_op_is_collective[in->op]) {
+            cost[i] = gal_one_cost(d, &place, in, &program->shape[in->shape]);
+            continue;
         }
+        if (shape[at] != in->shape) {
+            shape[at] = in->shape;
+            alone[at] = gal_one_cost(d, &place, in, &program->shape[in->shape]);
+        }
+        cost[i] = alone[at];
+        cost[i].seconds =
+            gal_kernel_in_company(d, program, gal_program_fragment_of(program, first + i), in, cost[i].seconds);
     }
 }

@@ -143,8 +143,13 @@ typedef struct gal_mix_sum {
     double rate;           /* seconds per byte of the last that was gained; 0: all that could be gained was */
 } gal_mix_sum;
 
+/* Seconds that no choice is below of items of up to top_bytes in turn, whose other bytes are not above the limit: by a
+ * price per byte. */
+double gal_mix_choice_floor(const gal_mix_group *group, uint32_t group_count, double limit_bytes, double top_bytes,
+                            double price);
 /* The quickest choice that is found whose bytes, with the largest turn_bytes of an item taken, are not above the limit;
- * fills taken. False: none fits. */
-bool gal_mix_choose(const gal_mix_group *group, uint32_t group_count, double limit_bytes, gal_mix_sum *out);
+ * fills taken. False: none fits, or none that by this price may take less than `enough_seconds`. */
+bool gal_mix_choose(const gal_mix_group *group, uint32_t group_count, double limit_bytes, double price,
+                    double enough_seconds, gal_mix_sum *out);
 
 #endif

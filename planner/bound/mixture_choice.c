@@ -96,12 +96,32 @@ static bool best_step(const filler *f, step *out)
     return out->rate > 0.0;
 }
 
-/* False: nothing fits. */
-static bool fill(filler *f, double limit_bytes)
+double gal_mix_choice_floor(const gal_mix_group *group, uint32_t group_count, double limit_bytes, double top_bytes,
+                            double price)
 {
+    double sum = price > 0.0 ? -price * limit_bytes : 0.0;
+    for (const gal_mix_group *g = group; g < group + group_count; g++) {
+        double least = HUGE_VAL;
+        for (uint32_t i = 0; i < g->item_count; i++) {
+            const double own = g->item[i].seconds + price * g->item[i].bytes;
+            least = own < least && g->item[i].turn_bytes <= top_bytes ? own : least;
+        }
+        sum += g->block_count * least;
+    }
+    return price > 0.0 ? sum - 1e-12 * fabs(sum) : sum;
+}
+
+/* False: nothing fits, or by the price nothing takes less than `enough_seconds`. */
+static bool fill(filler *f, double limit_bytes, double price, double enough_seconds)
+{
+    const double left_bytes = limit_bytes - f->top_bytes;
     step s;
     if (start(f, is_quicker, limit_bytes)) { /* there is nothing to gain */
         return true;
+    }
+    if (price > 0.0 &&
+        gal_mix_choice_floor(f->group, f->group_count, left_bytes, f->top_bytes, price) >= enough_seconds) {
+        return false;
     }
     if (!start(f, is_smaller, limit_bytes)) {
         return false;
@@ -129,17 +149,18 @@ static double next_top(const filler *f, double below)
     return top;
 }
 
-bool gal_mix_choose(const gal_mix_group *group, uint32_t group_count, double limit_bytes, gal_mix_sum *out)
+bool gal_mix_choose(const gal_mix_group *group, uint32_t group_count, double limit_bytes, double price,
+                    double enough_seconds, gal_mix_sum *out)
 {
     filler f = {.group = group, .group_count = group_count};
     double best_top = 0.0;
     out->seconds = HUGE_VAL;
     for (f.top_bytes = next_top(&f, -1.0); f.top_bytes < HUGE_VAL; f.top_bytes = next_top(&f, f.top_bytes)) {
-        if (fill(&f, limit_bytes) && f.sum.seconds < out->seconds) {
+        if (fill(&f, limit_bytes, price, fmin(enough_seconds, out->seconds)) && f.sum.seconds < out->seconds) {
             *out = f.sum;
             best_top = f.top_bytes;
         }
     }
     f.top_bytes = best_top;
-    return out->seconds < HUGE_VAL && fill(&f, limit_bytes); /* the best once more, for what is taken */
+    return out->seconds < HUGE_VAL && fill(&f, limit_bytes, 0.0, HUGE_VAL); /* the best once more, for what is taken */
 }

@@ -92,21 +92,6 @@ static double limit_bytes(const filler *f)
            f->t->last_bytes[f->now.class[f->end - f->begin - 1]] - f->cut->spare_bytes[f->stage];
 }
 
-/* The groups' seconds at least: of items at a price per byte, less what all bytes that there are cost. */
-static double least_seconds(const filler *f, uint32_t group_count, double price)
-{
-    double sum = price > 0.0 ? -price * limit_bytes(f) : 0.0;
-    for (uint32_t i = 0; i < group_count; i++) {
-        double least = HUGE_VAL;
-        for (uint32_t j = 0; j < f->group[i].item_count; j++) {
-            const double own = f->group[i].item[j].seconds + price * f->group[i].item[j].bytes;
-            least = own < least ? own : least;
-        }
-        sum += f->group[i].block_count * least;
-    }
-    return sum;
-}
-
 static double conversion_into(const filler *f, uint32_t block, uint32_t from_class, uint32_t to_class)
 {
     return block == 0 || from_class == to_class || from_class == f->t->class_count
@@ -150,12 +135,12 @@ static double turn_bytes(const filler *f, uint32_t group_count)
 
 /* Of the groups. The choice charges the largest sum of one item for what is used in turn; together items may use more,
  * which is then left free: by this choice alone, others may be of items that do not. */
-static bool choose(const filler *f, uint32_t group_count, gal_mix_sum *sum)
+static bool choose(const filler *f, uint32_t group_count, double enough_seconds, gal_mix_sum *sum)
 {
     const double limit = limit_bytes(f);
     double free_bytes = 0.0;
     for (uint32_t i = 0; i < REFITS; i++) {
-        if (!gal_mix_choose(f->group, group_count, limit - free_bytes, sum)) {
+        if (!gal_mix_choose(f->group, group_count, limit - free_bytes, f->price[f->stage], enough_seconds, sum)) {
             return false;
         }
         const double over = sum->bytes + turn_bytes(f, group_count) - limit;
@@ -172,12 +157,15 @@ static bool try_classes(filler *f)
 {
     gal_mix_sum sum;
     const uint32_t count = list_groups(f);
-    double least = fmax(least_seconds(f, count, 0.0), least_seconds(f, count, f->price[f->stage]) * (1.0 - 1e-12));
-    least += least < f->best.seconds ? conversions(f) : 0.0;
-    if (least >= f->best.seconds || !choose(f, count, &sum)) {
+    const double quickest = gal_mix_choice_floor(f->group, count, HUGE_VAL, HUGE_VAL, 0.0);
+    const double more = quickest < f->best.seconds ? conversions(f) : 0.0;
+    const double most = f->best.seconds - more;
+    if (quickest >= most ||
+        gal_mix_choice_floor(f->group, count, limit_bytes(f), HUGE_VAL, f->price[f->stage]) >= most ||
+        !choose(f, count, most, &sum)) {
         return false;
     }
-    const double seconds = sum.seconds + conversions(f);
+    const double seconds = sum.seconds + more;
     const bool better = seconds < f->best.seconds;
     if (better) {
         const filled swap = f->best;

@@ -237,7 +237,7 @@ static void test_choices_fit(void **unused)
         memset(t.first_bytes, 0, sizeof t.first_bytes);
         memset(t.last_bytes, 0, sizeof t.last_bytes);
         gal_mix_sum sum;
-        const bool fits = gal_mix_choose(group, groups, t.stage.limit_bytes, &sum);
+        const bool fits = gal_mix_choose(group, groups, t.stage.limit_bytes, 0.0, HUGE_VAL, &sum);
         double seconds = 0.0;
         double bytes = 0.0;
         double turn = 0.0;
