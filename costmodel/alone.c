@@ -64,13 +64,18 @@ gal_code gal_script_create(const gal_expansion *expansion, gal_script *out, gal_
             }
         }
     }
-    *out = (gal_script){0};
-    out->event = malloc((e->event_count + 1) * sizeof *out->event + waits * sizeof *out->wait);
-    if (out->event == NULL) {
-        gal_script_free(out);
+    *out = (gal_script){.call_count = e->call_count};
+    out->step = malloc((e->step_count + (size_t)1) * sizeof *out->step + (e->event_count + 1) * sizeof *out->event +
+                       waits * sizeof *out->wait);
+    if (out->step == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: price");
     }
+    out->event = (gal_script_event *)(out->step + e->step_count + 1);
     out->wait = (gal_script_wait *)(out->event + e->event_count + 1);
+    for (uint32_t i = 0; i < e->step_count; i++) {
+        const gal_step *step = &e->step[i];
+        out->step[i] = (gal_script_step){step->seconds, step->block, step->activity, step->level};
+    }
     writer w = {.expansion = e, .script = out};
     for (uint32_t stream = 0; stream < LANES; stream++) {
         add_stream(&w, stream);
@@ -81,7 +86,7 @@ gal_code gal_script_create(const gal_expansion *expansion, gal_script *out, gal_
 
 void gal_script_free(gal_script *script)
 {
-    free(script->event);
+    free(script->step);
     *script = (gal_script){0};
 }
 
@@ -89,7 +94,7 @@ void gal_script_free(gal_script *script)
 
 typedef struct lane {
     const gal_script_event *event, *end;    /* the head; behind the last */
-    const gal_step *step;                   /* of the head */
+    const gal_script_step *step;            /* of the head */
     const gal_script_wait *wait, *wait_end; /* of the head: those before are met */
     uint32_t completed;
     uint32_t awaited;         /* completed: the next that streams wait for; none is: the largest number */
@@ -101,7 +106,7 @@ typedef struct lane {
 } lane;
 
 typedef struct player {
-    const gal_step *step;
+    const gal_script_step *step;
     const gal_company_factors *factors;
     gal_alone_ends *ends;
     uint32_t last_call;
@@ -191,7 +196,7 @@ static inline void set_factor(const player *p, lane *l, double factor)
 }
 
 /* One beside one other. Messages slow each other on one level. */
-static inline double factor_beside(const player *p, const gal_step *step, const gal_step *other)
+static inline double factor_beside(const player *p, const gal_script_step *step, const gal_script_step *other)
 {
     const bool apart = step->activity == GAL_ACTIVITY_COMMUNICATION && other->activity == GAL_ACTIVITY_COMMUNICATION &&
                        step->level != other->level;
@@ -208,7 +213,7 @@ static company company_of(const player *p)
 {
     company c = {0};
     for (uint32_t left = p->running; left != 0; left &= left - 1) {
-        const gal_step *step = p->lane[lowest(left)].step;
+        const gal_script_step *step = p->lane[lowest(left)].step;
         const uint32_t own = 1u << step->activity;
         c.several |= c.present & own;
         c.present |= own;
@@ -218,7 +223,7 @@ static company company_of(const player *p)
     return c;
 }
 
-static double factor_among(const player *p, const company *c, const gal_step *step)
+static double factor_among(const player *p, const company *c, const gal_script_step *step)
 {
     const uint32_t own = 1u << step->activity;
     const bool more =
@@ -274,10 +279,9 @@ static void run_alone(player *p, uint32_t stream)
     } while (p->running == 1u << stream);
 }
 
-void gal_play_alone(const gal_script *script, const gal_expansion *expansion, const gal_company_factors *factors,
-                    gal_alone_ends *ends)
+void gal_play_alone(const gal_script *script, const gal_company_factors *factors, gal_alone_ends *ends)
 {
-    player p = {.step = expansion->step, .factors = factors, .ends = ends, .last_call = expansion->call_count - 1};
+    player p = {.step = script->step, .factors = factors, .ends = ends, .last_call = script->call_count - 1};
     memset(ends, 0, sizeof *ends);
     for (uint32_t stream = 0; stream < LANES; stream++) {
         p.lane[stream].awaited = UINT32_MAX;

@@ -18,8 +18,8 @@ struct gal_chain_queues {
     uint32_t key_capacity;
     uint32_t layout_count, layout_capacity;
     layout *layout;
-    uint32_t *slot; /* open addressing, 2 * layout_capacity: number of a layout and 1; 0: free */
-    gal_known_kernels known;
+    uint32_t *slot;           /* open addressing, 2 * layout_capacity: number of a layout and 1; 0: free */
+    gal_known_kernels *known; /* not owned */
 };
 
 static gal_code out_of_memory(gal_error *err)
@@ -27,10 +27,14 @@ static gal_code out_of_memory(gal_error *err)
     return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: price");
 }
 
-gal_code gal_chain_queues_create(gal_chain_queues **out, gal_error *err)
+gal_code gal_chain_queues_create(gal_known_kernels *known, gal_chain_queues **out, gal_error *err)
 {
     *out = calloc(1, sizeof **out);
-    return *out != NULL ? GAL_OK : out_of_memory(err);
+    if (*out == NULL) {
+        return out_of_memory(err);
+    }
+    (*out)->known = known;
+    return GAL_OK;
 }
 
 static void layout_free(layout *of)
@@ -168,7 +172,7 @@ static gal_code find_layout(gal_chain_queues *queues, layout **out, gal_error *e
 }
 
 /* Puts the costs of the program's instructions into the steps. */
-static void fill_steps(const gal_program *program, const gal_cost *cost, gal_expansion *expansion)
+static void fill_steps(const gal_program *program, const gal_cost *cost, layout *of)
 {
     for (uint32_t f = 0; f <= GAL_FRAGMENT_BACKWARD_SYNC; f++) {
         const gal_fragment *fragment = &program->fragment[f];
@@ -176,8 +180,9 @@ static void fill_steps(const gal_program *program, const gal_cost *cost, gal_exp
             if ((program->instruction[i].group & GAL_GROUP_RELATION) != 0) {
                 continue; /* transfers, which a stage alone has not */
             }
-            gal_step *step = &expansion->step[expansion->step_of[i]];
-            step->seconds = (step->instruction == i ? 0.0 : step->seconds) + cost[i].seconds;
+            const uint32_t at = of->expansion.step_of[i];
+            gal_script_step *step = &of->script.step[at];
+            step->seconds = (of->expansion.step[at].instruction == i ? 0.0 : step->seconds) + cost[i].seconds;
             step->level = cost[i].level;
             step->activity = cost[i].activity;
         }
@@ -198,12 +203,12 @@ gal_code gal_chain_queues_run(gal_chain_queues *queues, const gal_chain_spec *sp
     queues->program = NULL;
     GAL_TRY(gal_lower_spec(&stage, &queues->program, err));
     GAL_TRY(find_layout(queues, &of, err));
-    cost = gal_chain_costs(spec, queues->program, &queues->known);
+    cost = gal_chain_costs(spec, queues->program, queues->known);
     if (cost == NULL) {
         GAL_TRY(out_of_memory(err));
     }
-    fill_steps(queues->program, cost, &of->expansion);
-    gal_play_alone(&of->script, &of->expansion, gal_durations_company(spec->durations), &ends);
+    fill_steps(queues->program, cost, of);
+    gal_play_alone(&of->script, gal_durations_company(spec->durations), &ends);
     gal_chain_read(&ends, spec->block_count, out);
 cleanup:
     free(cost);

@@ -7,8 +7,8 @@
 
 typedef struct gal_chain_queues gal_chain_queues;
 
-/* GAL_ERR_SYSTEM without memory. */
-gal_code gal_chain_queues_create(gal_chain_queues **out, gal_error *err);
+/* known is referred to, and added to. GAL_ERR_SYSTEM without memory. */
+gal_code gal_chain_queues_create(gal_known_kernels *known, gal_chain_queues **out, gal_error *err);
 void gal_chain_queues_free(gal_chain_queues *queues); /* accepts NULL */
 
 /* The chain's times, but for its update's, which stay as they are. GAL_ERR_SYSTEM without memory; GAL_ERR_DOCUMENT if a

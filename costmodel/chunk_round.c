@@ -40,7 +40,7 @@ gal_code gal_chunk_round(const gal_durations *durations, const gal_plan *plan, u
     GAL_TRY(gal_expand(program, gal_chain_calls, GAL_CHAIN_CALLS, cost, (gal_expand_options){.alone = true}, &expansion,
                        err));
     GAL_TRY(gal_script_create(&expansion, &script, err));
-    gal_play_alone(&script, &expansion, gal_durations_company(durations), &ends);
+    gal_play_alone(&script, gal_durations_company(durations), &ends);
     *seconds = ends.compute_seconds[SYNC] - ends.call_seconds[BACKWARD_0];
 cleanup:
     gal_script_free(&script);

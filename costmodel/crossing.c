@@ -17,7 +17,6 @@ typedef struct part {
 
 struct gal_crossing {
     uint32_t number;
-    gal_expansion expansion;
     gal_script script;
     uint32_t part_count;
     part *part;
@@ -31,8 +30,8 @@ struct gal_crossings {
     gal_program *chain; /* laid out last, whose memory the next one takes over; or NULL */
     gal_program *works; /* of a conversion: what its costs are asked by */
     gal_instruction work[2 * GAL_RELAYOUT_WORKS_MAX];
-    gal_known_kernels kernels;
-    gal_cost *from_cost; /* [instruction] of the block before */
+    gal_known_kernels *kernels; /* not owned */
+    gal_cost *from_cost;        /* [instruction] of the block before */
     uint32_t from_capacity;
 };
 
@@ -45,19 +44,19 @@ static void crossing_free(gal_crossing *crossing)
 {
     if (crossing != NULL) {
         gal_script_free(&crossing->script);
-        gal_expansion_free(&crossing->expansion);
         free(crossing->part);
         free(crossing);
     }
 }
 
-gal_code gal_crossings_create(gal_crossings **out, gal_error *err)
+gal_code gal_crossings_create(gal_known_kernels *kernels, gal_crossings **out, gal_error *err)
 {
     gal_crossings *crossings = calloc(1, sizeof *crossings);
     if (crossings == NULL || (crossings->works = calloc(1, sizeof *crossings->works)) == NULL) {
         free(crossings);
         return out_of_memory(err);
     }
+    crossings->kernels = kernels;
     *out = crossings;
     return GAL_OK;
 }
@@ -124,7 +123,7 @@ static gal_cost cost_of(gal_crossings *crossings, const gal_crossing_chain *chai
         return gal_kernel_cost(
             durations, work->shape.op,
             gal_kernel_in_company(durations, crossings->works, (uint32_t)kind, in,
-                                  gal_known_kernel_seconds(&crossings->kernels, durations, &work->shape)));
+                                  gal_known_kernel_seconds(crossings->kernels, durations, &work->shape)));
     }
     gal_group_level_counts(gal_durations_cluster(durations), place, work->group, level_counts);
     return gal_collective_cost(durations, work->shape.op, level_counts, work->bytes);
@@ -153,6 +152,7 @@ void gal_crossings_costs(gal_crossings *crossings, const gal_crossing_chain *cha
 typedef struct lister {
     gal_crossing *crossing;
     const gal_program *program;
+    const gal_expansion *expansion;
     const gal_crossing_chain *chain;
     bool like; /* the lists are as they should be */
 } lister;
@@ -193,13 +193,13 @@ static bool converts(const gal_instruction *in)
 
 static void add_part(lister *l, uint32_t instruction, side from, uint32_t number)
 {
-    const uint32_t step = l->crossing->expansion.step_of[instruction];
+    const uint32_t step = l->expansion->step_of[instruction];
     GAL_ASSERT(step <= UINT16_MAX && number <= UINT16_MAX);
     l->crossing->part[l->crossing->part_count++] =
         (part){.step = (uint16_t)step,
                .instruction = (uint16_t)number,
                .side = (uint8_t)from,
-               .is_first = l->crossing->expansion.step[step].instruction == instruction};
+               .is_first = l->expansion->step[step].instruction == instruction};
 }
 
 static bool is_work(const lister *l, uint32_t instruction, const gal_relayout_work *work)
@@ -274,7 +274,7 @@ static void fill_steps(gal_crossings *crossings, gal_crossing *crossing, const g
     for (uint32_t i = 0; i < crossing->part_count; i++) {
         const part *of = &crossing->part[i];
         const gal_cost *own = &cost[of->side][of->instruction];
-        gal_step *step = &crossing->expansion.step[of->step];
+        gal_script_step *step = &crossing->script.step[of->step];
         step->seconds = (of->is_first ? 0.0 : step->seconds) + own->seconds;
         step->level = own->level;
         step->activity = own->activity;
@@ -287,20 +287,20 @@ void gal_crossings_run(gal_crossings *crossings, const gal_crossing *crossing, c
     gal_alone_ends ends;
     gal_crossing *filled = (gal_crossing *)crossing; /* the crossings' own */
     fill_steps(crossings, filled, chain, costs);
-    gal_play_alone(&crossing->script, &crossing->expansion, gal_durations_company(chain->spec->durations), &ends);
+    gal_play_alone(&crossing->script, gal_durations_company(chain->spec->durations), &ends);
     gal_chain_read(&ends, chain->spec->block_count, out);
 }
 
 /* ---- queues ---- */
 
 /* Whether the costs of the parts are those of the chain's own instructions, to the bit. */
-static gal_code check_parts(gal_crossings *crossings, gal_crossing *crossing, const gal_crossing_chain *chain,
-                            bool *equal, gal_error *err)
+static gal_code check_parts(gal_crossings *crossings, gal_crossing *crossing, const gal_expansion *e,
+                            const gal_crossing_chain *chain, bool *equal, gal_error *err)
 {
     const gal_program *program = crossings->chain;
-    const gal_expansion *e = &crossing->expansion;
+    const gal_script_step *steps = crossing->script.step;
     gal_relayout_costs costs;
-    gal_cost *cost = gal_chain_costs(chain->spec, program, &crossings->kernels);
+    gal_cost *cost = gal_chain_costs(chain->spec, program, crossings->kernels);
     double *seconds = calloc((size_t)e->step_count + 1, sizeof *seconds);
     *equal = false;
     if (cost == NULL || seconds == NULL) {
@@ -315,14 +315,14 @@ static gal_code check_parts(gal_crossings *crossings, gal_crossing *crossing, co
         const gal_fragment *fragment = &program->fragment[f];
         for (uint32_t i = fragment->first; i < fragment->first + fragment->count; i++) {
             if ((program->instruction[i].group & GAL_GROUP_RELATION) == 0) {
-                const gal_step *step = &e->step[e->step_of[i]];
+                const gal_script_step *step = &steps[e->step_of[i]];
                 seconds[e->step_of[i]] += cost[i].seconds;
                 *equal = *equal && step->level == cost[i].level && step->activity == cost[i].activity;
             }
         }
     }
     for (uint32_t i = 0; i < e->step_count; i++) {
-        *equal = *equal && memcmp(&seconds[i], &e->step[i].seconds, sizeof *seconds) == 0;
+        *equal = *equal && memcmp(&seconds[i], &steps[i].seconds, sizeof *seconds) == 0;
     }
     free(seconds);
     free(cost);
@@ -344,33 +344,34 @@ static gal_code lay_out(gal_crossings *crossings, const gal_crossing_chain *chai
 {
     gal_code code = GAL_OK;
     bool equal = false;
+    gal_expansion expansion = {0};
     gal_crossing *crossing = calloc(1, sizeof *crossing);
     if (crossing == NULL) {
         return out_of_memory(err);
     }
     GAL_TRY(lower(crossings, chain, err));
     const gal_program *program = crossings->chain;
-    GAL_TRY(gal_expand(program, gal_chain_calls, GAL_CHAIN_CALLS, NULL, (gal_expand_options){.alone = true},
-                       &crossing->expansion, err));
-    GAL_TRY(gal_script_create(&crossing->expansion, &crossing->script, err));
+    GAL_TRY(gal_expand(program, gal_chain_calls, GAL_CHAIN_CALLS, NULL, (gal_expand_options){.alone = true}, &expansion,
+                       err));
+    GAL_TRY(gal_script_create(&expansion, &crossing->script, err));
     crossing->part = calloc((size_t)program->instruction_count + 1, sizeof *crossing->part);
     if (crossing->part == NULL) {
         GAL_TRY(out_of_memory(err));
     }
-    lister l = {.crossing = crossing, .program = program, .chain = chain, .like = true};
+    lister l = {.crossing = crossing, .program = program, .expansion = &expansion, .chain = chain, .like = true};
     list_parts(&l, GAL_FRAGMENT_FORWARD);
     list_parts(&l, GAL_FRAGMENT_BACKWARD);
     list_parts(&l, GAL_FRAGMENT_BACKWARD_SYNC);
     if (l.like) {
-        GAL_TRY(check_parts(crossings, crossing, chain, &equal, err));
+        GAL_TRY(check_parts(crossings, crossing, &expansion, chain, &equal, err));
     }
     *out = NULL;
     if (equal) {
-        gal_expansion_keep_steps(&crossing->expansion);
         *out = crossing;
         crossing = NULL;
     }
 cleanup:
+    gal_expansion_free(&expansion);
     crossing_free(crossing);
     return code;
 }

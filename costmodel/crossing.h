@@ -28,8 +28,8 @@ typedef struct gal_relayout_costs {
     gal_cost forward[GAL_RELAYOUT_WORKS_MAX], backward[GAL_RELAYOUT_WORKS_MAX];
 } gal_relayout_costs;
 
-/* GAL_ERR_SYSTEM without memory. */
-gal_code gal_crossings_create(gal_crossings **out, gal_error *err);
+/* kernels are referred to, and added to. GAL_ERR_SYSTEM without memory. */
+gal_code gal_crossings_create(gal_known_kernels *kernels, gal_crossings **out, gal_error *err);
 void gal_crossings_free(gal_crossings *crossings); /* accepts NULL */
 
 void gal_crossings_costs(gal_crossings *crossings, const gal_crossing_chain *chain, gal_relayout_costs *out);

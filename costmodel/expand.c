@@ -405,18 +405,6 @@ cleanup:
     return code;
 }
 
-void gal_expansion_keep_steps(gal_expansion *expansion)
-{
-    gal_step *steps = realloc(expansion->step, (expansion->step_count + (size_t)1) * sizeof *steps);
-    expansion->step = steps != NULL ? steps : expansion->step;
-    expansion->list = NULL;
-    expansion->step_of = NULL;
-    expansion->wait = NULL;
-    free(expansion->before);
-    expansion->before = NULL;
-    expansion->first_row = expansion->row = NULL;
-}
-
 void gal_expansion_free(gal_expansion *expansion)
 {
     free(expansion->step);

@@ -60,9 +60,6 @@ typedef struct gal_expand_options {
  * program, the calls and nothing else are referred to afterwards. GAL_ERR_SYSTEM without memory. */
 gal_code gal_expand(const gal_program *program, const gal_call *call, uint32_t call_count, const gal_cost *cost,
                     gal_expand_options options, gal_expansion *out, gal_error *err);
-/* Once a script is made of it (costmodel/alone.h), which says all that lists, waits and rows do: step alone is kept, in
- * no more memory than that takes; list, step_of, wait, before, first_row and row are NULL. */
-void gal_expansion_keep_steps(gal_expansion *expansion);
 void gal_expansion_free(gal_expansion *expansion); /* the arrays; accepts a zeroed one */
 
 #endif

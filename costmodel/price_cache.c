@@ -255,8 +255,10 @@ gal_code gal_price_cache_create(const gal_model *model, const gal_durations *dur
     gal_price_cache *cache = NULL;
     gal_code code = create(model, durations, &cache, err);
     code = code == GAL_OK ? gal_structures_create(model, &cache->structures, err) : code;
-    code = code == GAL_OK ? gal_chain_queues_create(&cache->queues, err) : code;
-    code = code == GAL_OK ? gal_crossings_create(&cache->crossings, err) : code;
+    code =
+        code == GAL_OK ? gal_chain_queues_create(gal_structures_kernels(cache->structures), &cache->queues, err) : code;
+    code =
+        code == GAL_OK ? gal_crossings_create(gal_structures_kernels(cache->structures), &cache->crossings, err) : code;
     if (code != GAL_OK) {
         gal_price_cache_free(cache);
         return code;

@@ -19,7 +19,6 @@ struct gal_structure {
     uint32_t prefetch_depth, block_count;
     bool sync_alone;
     uint32_t list_class[GAL_CHAIN_MAX]; /* [block] */
-    gal_expansion expansion;
     gal_script script;
     uint32_t part_count;
     part *part;
@@ -52,7 +51,6 @@ static void structure_free(gal_structure *structure)
 {
     if (structure != NULL) {
         gal_script_free(&structure->script);
-        gal_expansion_free(&structure->expansion);
         free(structure->part);
         free(structure);
     }
@@ -88,6 +86,11 @@ void gal_structures_free(gal_structures *structures)
     gal_program_free(structures->lists);
     free(structures->class);
     free(structures);
+}
+
+gal_known_kernels *gal_structures_kernels(gal_structures *structures)
+{
+    return &structures->known;
 }
 
 /* ---- classes of lists ---- */
@@ -174,8 +177,8 @@ static uint32_t next_own(const gal_program *program, gal_fragment_kind kind, boo
 
 /* The chain lists its blocks' instructions in their own order; of two sub-batches, which take turns otherwise beside
  * neighbours, each by itself. */
-static void list_parts(gal_structure *structure, const gal_program *program, gal_fragment_kind kind,
-                       const gal_lone_chain *chain)
+static void list_parts(gal_structure *structure, const gal_program *program, const gal_expansion *expansion,
+                       gal_fragment_kind kind, const gal_lone_chain *chain)
 {
     const gal_fragment *fragment = &program->fragment[kind];
     enum { SUB_BATCHES = 3 };
@@ -196,12 +199,12 @@ static void list_parts(gal_structure *structure, const gal_program *program, gal
         *own = next_own(lone->like, kind, borrows[block], in->sub_batch, *own);
         const gal_instruction *original = &lone->like->instruction[*own];
         GAL_ASSERT(original->op == in->op && original->stream == in->stream && original->only_last == in->only_last);
-        const uint32_t step = structure->expansion.step_of[i];
+        const uint32_t step = expansion->step_of[i];
         GAL_ASSERT(step <= UINT16_MAX && *own <= UINT16_MAX);
         structure->part[structure->part_count++] = (part){.step = (uint16_t)step,
                                                           .instruction = (uint16_t)*own,
                                                           .block = (uint8_t)block,
-                                                          .is_first = structure->expansion.step[step].instruction == i};
+                                                          .is_first = expansion->step[step].instruction == i};
     }
 }
 
@@ -226,6 +229,7 @@ static gal_code structure_create(gal_structures *structures, const gal_lone_chai
                                  gal_error *err)
 {
     gal_code code = GAL_OK;
+    gal_expansion expansion = {0};
     gal_structure *structure = calloc(1, sizeof *structure);
     if (structure == NULL) {
         return out_of_memory(err);
@@ -240,21 +244,21 @@ static gal_code structure_create(gal_structures *structures, const gal_lone_chai
     const gal_program *program = structures->chain;
     GAL_TRY(gal_expand(program, chain->sync_alone ? gal_chain_sync_calls : gal_chain_calls,
                        chain->sync_alone ? GAL_CHAIN_SYNC_CALLS : GAL_CHAIN_CALLS, NULL,
-                       (gal_expand_options){.alone = true}, &structure->expansion, err));
-    GAL_TRY(gal_script_create(&structure->expansion, &structure->script, err));
+                       (gal_expand_options){.alone = true}, &expansion, err));
+    GAL_TRY(gal_script_create(&expansion, &structure->script, err));
     structure->part = malloc(((size_t)program->instruction_count + 1) * sizeof *structure->part);
     if (structure->part == NULL) {
         GAL_TRY(out_of_memory(err));
     }
-    list_parts(structure, program, GAL_FRAGMENT_FORWARD, chain);
+    list_parts(structure, program, &expansion, GAL_FRAGMENT_FORWARD, chain);
     if (!chain->sync_alone) {
-        list_parts(structure, program, GAL_FRAGMENT_BACKWARD, chain);
+        list_parts(structure, program, &expansion, GAL_FRAGMENT_BACKWARD, chain);
     }
-    list_parts(structure, program, GAL_FRAGMENT_BACKWARD_SYNC, chain);
-    gal_expansion_keep_steps(&structure->expansion);
+    list_parts(structure, program, &expansion, GAL_FRAGMENT_BACKWARD_SYNC, chain);
     *out = structure;
     structure = NULL;
 cleanup:
+    gal_expansion_free(&expansion);
     structure_free(structure);
     return code;
 }
@@ -333,12 +337,12 @@ static void play(gal_structure *structure, const gal_lone_chain *chain, const ga
     for (uint32_t i = 0; i < structure->part_count; i++) {
         const part *from = &structure->part[i];
         const gal_cost *own = &chain->cost[from->block][from->instruction];
-        gal_step *step = &structure->expansion.step[from->step];
+        gal_script_step *step = &structure->script.step[from->step];
         step->seconds = (from->is_first ? 0.0 : step->seconds) + own->seconds;
         step->level = own->level;
         step->activity = own->activity;
     }
-    gal_play_alone(&structure->script, &structure->expansion, gal_durations_company(durations), ends);
+    gal_play_alone(&structure->script, gal_durations_company(durations), ends);
 }
 
 double gal_structures_sync_seconds(gal_structure *structure, const gal_lone_chain *chain,

@@ -15,6 +15,8 @@ typedef struct gal_structure gal_structure;
 /* GAL_ERR_SYSTEM without memory. */
 gal_code gal_structures_create(const gal_model *model, gal_structures **out, gal_error *err);
 void gal_structures_free(gal_structures *structures); /* accepts NULL */
+/* What its blocks' kernels take, for others to look up and to add to. */
+gal_known_kernels *gal_structures_kernels(gal_structures *structures);
 
 /* A block alone, its lists classified, placed, its memory read. The caller frees it; it refers to the structures. */
 gal_code gal_structures_lone(gal_structures *structures, const gal_price_query *query, gal_lone *out, gal_error *err);

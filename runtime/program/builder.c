@@ -17,7 +17,7 @@ bool gal_grow(void *array, uint32_t *capacity, uint32_t count, size_t element_by
     if (count < *capacity) {
         return true;
     }
-    const uint32_t wanted = *capacity == 0 ? first_room(element_bytes) : *capacity * 2;
+    const uint32_t wanted = *capacity == 0 ? first_room(element_bytes) : *capacity + (*capacity + 1) / 2;
     void *old;
     memcpy(&old, array, sizeof old);
     void *grown = realloc(old, wanted * element_bytes);

@@ -433,7 +433,7 @@ static void alone_is_the_simulation(void **unused)
                                     (gal_expand_options){.alone = true}, &expansion, &err),
                          GAL_OK);
         assert_int_equal(gal_script_create(&expansion, &script, &err), GAL_OK);
-        gal_play_alone(&script, &expansion, gal_durations_company(durations), &ends);
+        gal_play_alone(&script, gal_durations_company(durations), &ends);
         const double seconds = simulation.iteration_seconds - gal_durations_fixed_step_seconds(durations);
         assert_true(fabs(ends.call_seconds[3] - seconds) <= 1e-12 * seconds);
         gal_script_free(&script);

@@ -513,16 +513,19 @@ static void conversions(void **unused)
         gal_error err = {0};
         gal_space space;
         gal_chain_queues *queues = NULL;
+        gal_known_kernels *known = calloc(1, sizeof *known);
         uint32_t compared = 0;
+        assert_non_null(known);
         make_bed(models[i], i % 2 == 0 ? "h100-64" : "a100-16", &b);
         gal_space_all(&space);
         const uint32_t count = gal_space_strategies(&space, b.cluster.device_count / 2, strategy);
-        assert_int_equal(gal_chain_queues_create(&queues, &err), GAL_OK);
+        assert_int_equal(gal_chain_queues_create(known, &queues, &err), GAL_OK);
         for (uint32_t n = 0; n < 1000; n++) {
             compare_pair(&b, queues, strategy, count, &state, &compared);
         }
         assert_true(compared > 150);
         gal_chain_queues_free(queues);
+        free(known);
         free_bed(&b);
     }
 }

@@ -89,7 +89,7 @@ static gal_code play(const gal_chain_spec *spec, const gal_program *program, con
     gal_script script = {0};
     GAL_TRY(gal_expand(program, call, call_count, cost, (gal_expand_options){.alone = true}, &expansion, err));
     GAL_TRY(gal_script_create(&expansion, &script, err));
-    gal_play_alone(&script, &expansion, gal_durations_company(spec->durations), ends);
+    gal_play_alone(&script, gal_durations_company(spec->durations), ends);
 cleanup:
     gal_script_free(&script);
     gal_expansion_free(&expansion);
