@@ -4,16 +4,16 @@
  * neighbour that gathers nothing it waits less: its first gathers run beside the block before, two units ahead, in
  * backward beside the block behind, and its last reductions beside the block that comes next. It is taken to wait for
  * what it takes beyond 1.2 times the seconds of the same strategy under ZeRO-1, as kernels beside gathers are slowed.
- * Neighbours hide of that
- *     in all       four fifths at most: of forward the block before, of backward either up to half. An embedding has
- * none before it: its gather, the first of forward, is hidden by the backward of the block behind, which came before;
- * all of a head's by the block before. A price has so much, but no more than 2.5 times what the block takes under
- * ZeRO-1; of an end, a bridge or a merge than 6 times what the blocks do that it is priced beside one of them  no more
- * than its own seconds, for the share of them in which its own collectives leave the links: 1.2 of forward, 0.6 of
- * backward, which blocks on two sides share. An end, a bridge or a merge gathers one large piece, which is under way
- * beside further neighbours too: 3 of it On another stage, and if it gathers too, a neighbour hides nothing; nor on the
- * only stage in the backward with sync, where gradients of all blocks are reduced (searches of one microbatch found
- * plans by it that took up to 23 % longer).
+ * Neighbours hide of that, in all, four fifths at most: of forward the block before, of backward either up to half. An
+ * embedding has none before it: its gather, the first of forward, is hidden by the backward of the block behind, which
+ * came before; all of a head's by the block before. A price has so much, but no more than 2.5 times what the block
+ * takes under ZeRO-1; of an end, a bridge or a merge no more than 6 times what the blocks do that it is priced beside.
+ *
+ * One of them hides no more than its own seconds, for the share of them in which its own collectives leave the links:
+ * 1.2 of forward, 0.6 of backward, which blocks on two sides share. An end, a bridge or a merge gathers one large
+ * piece, which is under way beside further neighbours too: 3 of it. On another stage, and if it gathers too, a
+ * neighbour hides nothing; nor on the only stage in the backward with sync, where gradients of all blocks are reduced
+ * (searches of one microbatch found plans by it that took up to 23 % longer).
  *
  * The numbers are those for which the sum of prices is nearest to the simulation of random plans of two kinds
  * (PLANS=1000 tests/property/test_price): of 25,200 none is more than 10 % off, of 6,000 that take ZeRO-3 and something

@@ -6,9 +6,8 @@
 
 #include "planner/bound/slope.h"
 
-/* ENTRIES_MAX, SUMS_MAX: a level that needs more is left to its relaxation. What is so far below the cutoff is not
- * raised by whole blocks: 64 times as much raised no bound of 36 searches and took four fifths of one of 1,024 layers.
- */
+/* ENTRIES_MAX, SUMS_MAX: a level that needs more is left to its relaxation. 64 times as many raised no bound of 36
+ * searches and took four fifths of one of 1,024 layers. */
 enum { BANDS = 4096, FEW = 512, ENTRIES_MAX = 1 << 10, SUMS_AT_FIRST = 1 << 12, SUMS_MAX = 1 << 14 };
 
 /* What some blocks take together: over is how far its seconds, bytes at their price, are above the least. */
