@@ -77,8 +77,8 @@ void gal_joint_note_solved(gal_joint *o, gal_joint_cell *c);
 /* Its cells, from a request and an empty result. Freed also if it fails. */
 gal_code gal_joint_create(gal_joint *o, gal_error *err);
 void gal_joint_free(gal_joint *o);
-/* Until no cell below the level is worth another look. narrow: narrow stages alone, until a plan is known. */
-gal_code gal_joint_advance_all(gal_joint *o, gal_joint_level below, bool narrow, gal_error *err);
+/* Until no cell below the level is worth another look. */
+gal_code gal_joint_advance_all(gal_joint *o, gal_joint_level below, gal_error *err);
 gal_code gal_joint_search_candidates(gal_joint *o, gal_error *err);
 void gal_joint_close_all(gal_joint *o);
 

@@ -87,8 +87,7 @@ static gal_code begin_simply(gal_joint *o, gal_error *err)
     if (devices > few && !gal_joint_is_uniform(&request) &&
         gal_space_room(&request.space, devices) < gal_space_room(&o->request->space, devices)) {
         GAL_TRY(gal_joint_create(&simple, err));
-        GAL_TRY(gal_joint_advance_all(&simple, GAL_JOINT_STAGED, true, err));
-        GAL_TRY(gal_joint_advance_all(&simple, GAL_JOINT_STAGED, false, err));
+        GAL_TRY(gal_joint_advance_all(&simple, GAL_JOINT_STAGED, err));
         GAL_TRY(take_plans(o, &simple, err));
         take_counts(o, &simple);
     }
