@@ -23,6 +23,12 @@
 const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_block_shape *block,
                                            const gal_strategy *strategy, uint32_t device_count,
                                            uint32_t microbatch_samples);
+/* Of these rules what is asked for whatever the block, and the rest, of a strategy that breaks none of the former: for
+ * who asks for many blocks. */
+const char *gal_strategy_all_blocks_rule_broken(const gal_model *model, const gal_strategy *strategy,
+                                                uint32_t device_count, uint32_t microbatch_samples);
+const char *gal_strategy_one_block_rule_broken(const gal_model *model, const gal_block_shape *block,
+                                               const gal_strategy *strategy, uint32_t microbatch_samples);
 /* The same for the first block of a kind; a kind that the model has not is a broken rule. */
 const char *gal_strategy_rule_broken(const gal_model *model, gal_block_kind kind, const gal_strategy *strategy,
                                      uint32_t device_count, uint32_t microbatch_samples);

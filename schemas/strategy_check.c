@@ -117,7 +117,8 @@ static const char *axes_rule_broken(const gal_strategy *strategy, uint32_t devic
         const gal_strategy sides = grid_axes(strategy);
         covers = covers_whole_atoms(&sides, device_count);
     }
-    return covers ? NULL : "axes must cover whole prime factors of the devices of a stage, ascending from the innermost";
+    return covers ? NULL
+                  : "axes must cover whole prime factors of the devices of a stage, ascending from the innermost";
 }
 
 static uint32_t position_axes(const gal_strategy *strategy)
@@ -359,9 +360,8 @@ static const char *ring_rule_broken(const gal_model *model, const gal_block_shap
     return position_rule_broken(block, degree, &rules);
 }
 
-const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_block_shape *block,
-                                           const gal_strategy *strategy, uint32_t device_count,
-                                           uint32_t microbatch_samples)
+const char *gal_strategy_all_blocks_rule_broken(const gal_model *model, const gal_strategy *strategy,
+                                                uint32_t device_count, uint32_t microbatch_samples)
 {
     const char *rule = axes_rule_broken(strategy, device_count);
     if (rule == NULL) {
@@ -385,6 +385,12 @@ const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_blo
                    : "dp degree times sdp degree times what a tp grid divides samples into must divide the samples "
                      "of a microbatch";
     }
+    return NULL;
+}
+
+const char *gal_strategy_one_block_rule_broken(const gal_model *model, const gal_block_shape *block,
+                                               const gal_strategy *strategy, uint32_t microbatch_samples)
+{
     if (gal_strategy_halves(strategy, block->kind) &&
         microbatch_samples % (2 * gal_strategy_sample_parts(strategy)) != 0) {
         return "overlap must find two sub-batches: twice dp degree times sdp degree must divide the samples of a "
@@ -393,9 +399,17 @@ const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_blo
     if (gal_strategy_overlap_of(strategy, block->kind) == GAL_OVERLAP_INTRA_OP && block->positions % 2 != 0) {
         return "overlap intra_op must find two halves: the positions of a block must be even";
     }
-    rule = tp_rule_broken(model, block, strategy);
+    const char *rule = tp_rule_broken(model, block, strategy);
     rule = rule == NULL ? ulysses_rule_broken(block, strategy) : rule;
     return rule == NULL ? ring_rule_broken(model, block, strategy) : rule;
+}
+
+const char *gal_strategy_block_rule_broken(const gal_model *model, const gal_block_shape *block,
+                                           const gal_strategy *strategy, uint32_t device_count,
+                                           uint32_t microbatch_samples)
+{
+    const char *rule = gal_strategy_all_blocks_rule_broken(model, strategy, device_count, microbatch_samples);
+    return rule == NULL ? gal_strategy_one_block_rule_broken(model, block, strategy, microbatch_samples) : rule;
 }
 
 const char *gal_strategy_gathers_rule_broken(const gal_strategy *strategy, uint32_t prefetch_depth)

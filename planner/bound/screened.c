@@ -141,28 +141,35 @@ cleanup:
 }
 
 gal_code gal_screened_price(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
-                            gal_screened_prices **prices, gal_error *err)
+                            const gal_left_out *left, gal_screened_prices **prices, gal_error *err)
 {
     gal_screened_prices *own = NULL;
     const gal_code code = gal_screened_prices_find(spec, types, which, prices, &own, err);
-    return code == GAL_OK ? gal_screened_price_types(spec, types, own, err) : code;
+    return code == GAL_OK ? gal_screened_price_types(spec, types, left, own, err) : code;
 }
 
 gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
-                             gal_screened_prices **prices, gal_screened *out, gal_error *err)
+                             const gal_left_out *left, gal_screened_prices **prices, gal_screened *out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_screened s = {.spec = *spec, .types = types};
+    gal_screened s = {.spec = *spec, .types = types, .rest_seconds = left == NULL ? HUGE_VAL : left->seconds};
     gal_screened_prices *own = NULL;
     GAL_TRY(gal_screened_prices_find(spec, types, which, prices, &own, err));
-    GAL_TRY(gal_screened_price_types(spec, types, own, err));
+    GAL_TRY(gal_screened_price_types(spec, types, left, own, err));
+    const size_t room = (size_t)types->type_count * own->strategy_count + 1;
     s.strategy = own->strategy;
     s.strategy_count = own->strategy_count;
-    s.legal = own->legal;
     s.item = own->item;
-    s.reduced_seconds = malloc(((size_t)types->type_count * own->strategy_count + 1) * sizeof *s.reduced_seconds);
-    if (s.reduced_seconds == NULL) {
+    s.legal = malloc(room * sizeof *s.legal);
+    s.reduced_seconds = malloc(room * sizeof *s.reduced_seconds);
+    if (s.legal == NULL || s.reduced_seconds == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    }
+    for (uint32_t type = 0; type < types->type_count; type++) {
+        for (uint32_t i = 0; i < own->strategy_count; i++) {
+            const size_t at = (size_t)type * own->strategy_count + i;
+            s.legal[at] = own->legal[at] && !gal_is_left_out(left, own, type, i);
+        }
     }
     GAL_TRY(bound_by_memory(&s, err));
     *out = s;
@@ -175,6 +182,7 @@ cleanup:
 void gal_screened_free(gal_screened *screened)
 {
     free(screened->reduced_seconds);
+    free(screened->legal);
     *screened = (gal_screened){0};
 }
 

@@ -33,6 +33,7 @@ typedef struct gal_screened_prices {
     uint32_t pp_degree, samples, strategy_count;
     gal_screened_orders which;
     gal_strategy *strategy;
+    uint32_t *first;         /* [strategy] the number of its first order, where those alone are listed */
     uint8_t *part;           /* [strategy] gal_price_part_of */
     bool *legal, *priced;    /* [type][strategy] by the rules, and once priced by that too */
     gal_screened_item *item; /* [type][strategy] of what is legal and priced, or, of a type that is ... */
@@ -40,15 +41,23 @@ typedef struct gal_screened_prices {
     struct gal_screened_prices *next;
 } gal_screened_prices;
 
+/* What a cell does without. */
+typedef struct gal_left_out {
+    uint32_t strategy_count; /* of first orders */
+    bool *out;               /* [type][first order], with all its orders; owned, NULL: nothing */
+    double seconds;          /* no plan that has any of it is faster; infinity: none has */
+} gal_left_out;
+
 typedef struct gal_screened {
     gal_cell_spec spec;
     const gal_block_types *types;
     const gal_strategy *strategy; /* of gal_space_strategies those that are legal for a type of block */
     uint32_t strategy_count;
-    const bool *legal;             /* [type][strategy] */
+    bool *legal;                   /* [type][strategy] by the rules, and not left out; owned */
     const gal_screened_item *item; /* [type][strategy] where it is legal */
     double *reduced_seconds;       /* [type][strategy]; infinity where it is not legal */
-    double bound;                  /* no plan is faster; infinity: none fits */
+    double bound;                  /* no plan of these is faster; infinity: none fits */
+    double rest_seconds;           /* nor one with what is left out than this */
 } gal_screened;
 
 /* The bound that gal_screened_create has of a cell of one stage, of first orders, from prices of as few strategies as
@@ -61,14 +70,25 @@ typedef struct gal_screened {
 gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_types *types, gal_screens *screens,
                                  double enough_seconds, gal_screened_prices **prices, double *bound, gal_error *err);
 
+/* What a cell may do without, by what gal_screened_bound_some has asked for; nothing where it has asked for nothing.
+ * hopeless: strategies with which no plan is faster than enough_seconds, under one price of memory, by prices or by
+ * what they take at least. unlikely: those of which no type was priced, as others were cheaper; bound: the cell's.
+ * GAL_ERR_SYSTEM without memory. */
+gal_code gal_screened_leave_hopeless(const gal_cell_spec *spec, const gal_block_types *types, double enough_seconds,
+                                     gal_screened_prices *prices, gal_left_out *out, gal_error *err);
+gal_code gal_screened_leave_unlikely(const gal_cell_spec *spec, const gal_block_types *types, double bound,
+                                     gal_screened_prices *prices, gal_left_out *out, gal_error *err);
+void gal_left_out_free(gal_left_out *left); /* accepts a zeroed one */
+
 /* The prices that gal_screened_create asks for: it then changes nothing of the list, so that cells which are priced may
  * be bounded at the same time. Arguments and errors are its own. */
 gal_code gal_screened_price(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
-                            gal_screened_prices **prices, gal_error *err);
-/* types is referred to, and what spec refers to. prices: of cells that differ in their numbers alone, at first NULL;
- * what is new is added, and referred to. GAL_ERR_SYSTEM without memory; else as gal_price_block. */
+                            const gal_left_out *left, gal_screened_prices **prices, gal_error *err);
+/* types is referred to, and what spec refers to. left: NULL: nothing is left out. prices: of cells that differ in their
+ * numbers alone, at first NULL; what is new is added, and referred to. GAL_ERR_SYSTEM without memory; else as
+ * gal_price_block. */
 gal_code gal_screened_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
-                             gal_screened_prices **prices, gal_screened *out, gal_error *err);
+                             const gal_left_out *left, gal_screened_prices **prices, gal_screened *out, gal_error *err);
 void gal_screened_free(gal_screened *screened);             /* accepts a zeroed one */
 void gal_screened_prices_free(gal_screened_prices *prices); /* all; accepts NULL */
 /* Whether the list has those of such stages and samples per microbatch. */

@@ -121,7 +121,8 @@ typedef struct pricing {
     const gal_cell_spec *spec;
     const gal_block_types *types;
     gal_screened_prices *prices;
-    uint32_t from, to; /* types, to left out */
+    uint32_t from, to; /* types, to not included */
+    const gal_left_out *left;
 } pricing;
 
 /* By this part of the prices. */
@@ -129,7 +130,7 @@ static bool is_asked(const pricing *p, uint32_t type, uint32_t strategy, uint32_
 {
     const size_t at = (size_t)type * p->prices->strategy_count + strategy;
     return p->prices->part[strategy] == part && p->prices->legal[at] && /* of another part they may be written */
-           !p->prices->priced[at];
+           !p->prices->priced[at] && !gal_is_left_out(p->left, p->prices, type, strategy);
 }
 
 static gal_code price_part(void *context, uint32_t part, gal_error *err)
@@ -148,10 +149,10 @@ static gal_code price_part(void *context, uint32_t part, gal_error *err)
     return GAL_OK;
 }
 
-gal_code gal_screened_price_types(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices *prices,
-                                  gal_error *err)
+gal_code gal_screened_price_types(const gal_cell_spec *spec, const gal_block_types *types, const gal_left_out *left,
+                                  gal_screened_prices *prices, gal_error *err)
 {
-    pricing p = {spec, types, prices, 0, types->type_count};
+    pricing p = {spec, types, prices, 0, types->type_count, left};
     return gal_price_in_parts(spec->cache, price_part, &p, err);
 }
 
@@ -198,7 +199,7 @@ static gal_code floor_part(void *context, uint32_t part, gal_error *err)
 gal_code gal_screened_floor_type(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
                                  gal_screened_prices *prices, gal_error *err)
 {
-    pricing p = {spec, types, prices, type, type + 1};
+    pricing p = {spec, types, prices, type, type + 1, NULL};
     if (prices->floored[type]) {
         return GAL_OK;
     }
@@ -213,15 +214,18 @@ gal_code gal_screened_floor_type(const gal_cell_spec *spec, const gal_block_type
 typedef struct listing {
     uint32_t count;
     gal_strategy *strategy;
-    uint32_t *first; /* [strategy] of its orders; itself where all are listed */
-    bool *taken;     /* [strategy] a first one that is legal for some type */
-    bool *legal;     /* [strategy][type], of first ones */
+    uint32_t *first;  /* [strategy] of its orders */
+    uint32_t *number; /* [strategy] how many first ones are taken before it */
+    gal_screened_orders which;
+    bool *taken; /* [strategy] of those that are legal for some type */
+    bool *legal; /* [strategy][type] */
 } listing;
 
 static void listing_free(listing *l)
 {
     free(l->legal);
     free(l->taken);
+    free(l->number);
     free(l->first);
     free(l->strategy);
 }
@@ -252,21 +256,18 @@ static gal_code listing_create(const gal_cell_spec *spec, const gal_block_types 
 {
     const uint32_t devices = spec->device_count / spec->pp_degree;
     const size_t room = gal_space_room(spec->space, devices);
-    *l = (listing){.strategy = malloc(room * sizeof *l->strategy),
+    *l = (listing){.which = which,
+                   .strategy = malloc(room * sizeof *l->strategy),
                    .first = malloc(room * sizeof *l->first),
+                   .number = malloc(room * sizeof *l->number),
                    .taken = malloc(room * sizeof *l->taken),
                    .legal = malloc(room * types->type_count * sizeof *l->legal)};
-    if (l->strategy == NULL || l->first == NULL || l->taken == NULL || l->legal == NULL) {
+    if (l->strategy == NULL || l->first == NULL || l->number == NULL || l->taken == NULL || l->legal == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
     l->count = gal_space_strategies(spec->space, devices, l->strategy);
     keep_moved(spec, l);
-    for (uint32_t i = 0; i < l->count; i++) {
-        l->first[i] = i;
-    }
-    return which == GAL_ALL_ORDERS ? GAL_OK
-                                   : gal_orders_number(gal_durations_cluster(spec->durations), devices, l->strategy,
-                                                       l->count, l->first, err);
+    return gal_orders_number(gal_durations_cluster(spec->durations), devices, l->strategy, l->count, l->first, err);
 }
 
 enum { RULE_TASKS = 8 }; /* for as many threads at most */
@@ -287,9 +288,11 @@ static gal_code ask_rules(void *context, uint32_t task, gal_error *err)
     (void)err;
     for (uint32_t i = from; i < to; i++) {
         bool *own = &r->l->legal[(size_t)i * types];
+        const bool listed = r->l->which == GAL_ALL_ORDERS || r->l->first[i] == i;
+        const bool any = listed && gal_cell_may_take(r->spec, &r->l->strategy[i]);
         r->l->taken[i] = false;
-        for (uint32_t type = 0; type < types && r->l->first[i] == i; type++) {
-            own[type] = gal_cell_is_legal(r->spec, r->types, type, &r->l->strategy[i]);
+        for (uint32_t type = 0; type < types && any; type++) {
+            own[type] = gal_cell_may_take_for(r->spec, r->types, type, &r->l->strategy[i]);
             r->l->taken[i] = r->l->taken[i] || own[type];
         }
     }
@@ -313,9 +316,16 @@ static void copy_taken(const gal_cell_spec *spec, const listing *l, const gal_bl
                        gal_screened_prices *out)
 {
     uint32_t count = 0;
+    uint32_t firsts = 0;
+    for (uint32_t i = 0; i < l->count; i++) { /* first orders are legal where any is */
+        l->number[i] = firsts;
+        firsts += l->taken[i] && l->first[i] == i;
+    }
     for (uint32_t i = 0; i < l->count; i++) {
         if (l->taken[i]) {
+            GAL_ASSERT(l->taken[l->first[i]]);
             out->strategy[count] = l->strategy[i];
+            out->first[count] = l->number[l->first[i]];
             out->part[count] = (uint8_t)gal_price_part_of(spec->cache, &l->strategy[i]);
             for (uint32_t type = 0; type < types->type_count; type++) {
                 out->legal[(size_t)type * out->strategy_count + count] = l->legal[(size_t)i * types->type_count + type];
@@ -347,8 +357,9 @@ static gal_code prices_create(const gal_cell_spec *spec, const gal_block_types *
     prices->item = malloc(room * sizeof *prices->item);
     prices->floored = calloc(types->type_count, sizeof *prices->floored);
     prices->part = malloc((prices->strategy_count + 1) * sizeof *prices->part);
+    prices->first = malloc((prices->strategy_count + 1) * sizeof *prices->first);
     if (prices->strategy == NULL || prices->legal == NULL || prices->priced == NULL || prices->item == NULL ||
-        prices->floored == NULL || prices->part == NULL) {
+        prices->floored == NULL || prices->part == NULL || prices->first == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     copy_taken(spec, &l, types, prices);
@@ -364,6 +375,7 @@ void gal_screened_prices_free(gal_screened_prices *prices)
 {
     while (prices != NULL) {
         gal_screened_prices *next = prices->next;
+        free(prices->first);
         free(prices->part);
         free(prices->floored);
         free(prices->item);
@@ -402,6 +414,12 @@ void gal_screened_prices_drop(uint32_t pp_degree, uint32_t samples, gal_screened
         own->next = NULL;
         gal_screened_prices_free(own);
     }
+}
+
+gal_screened_prices *gal_screened_prices_of(const gal_cell_spec *spec, gal_screened_orders which,
+                                            gal_screened_prices *list)
+{
+    return *link_to(spec->pp_degree, spec->global_batch_samples / spec->microbatch_count, which, &list);
 }
 
 /* Those met last are first. */

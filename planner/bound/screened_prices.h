@@ -8,12 +8,22 @@
  * without memory. */
 gal_code gal_screened_prices_find(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_orders which,
                                   gal_screened_prices **list, gal_screened_prices **out, gal_error *err);
-/* One item, which is legal, or all that are not priced, by several threads where the cache has parts; legal no longer
- * if it is not to be had. Errors: as gal_price_block, but for that. */
+/* Those of the list; NULL: it has none. */
+gal_screened_prices *gal_screened_prices_of(const gal_cell_spec *spec, gal_screened_orders which,
+                                            gal_screened_prices *list);
+/* One item, which is legal, or all that are neither priced nor left out, by several threads where the cache has parts;
+ * legal no longer if it is not to be had. Errors: as gal_price_block, but for that. */
 gal_code gal_screened_price_item(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
                                  uint32_t strategy, gal_screened_prices *prices, gal_error *err);
-gal_code gal_screened_price_types(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices *prices,
-                                  gal_error *err);
+gal_code gal_screened_price_types(const gal_cell_spec *spec, const gal_block_types *types, const gal_left_out *left,
+                                  gal_screened_prices *prices, gal_error *err);
+/* left: NULL: nothing is. */
+static inline bool gal_is_left_out(const gal_left_out *left, const gal_screened_prices *prices, uint32_t type,
+                                   uint32_t strategy)
+{
+    return left != NULL && left->out != NULL &&
+           left->out[(size_t)type * left->strategy_count + prices->first[strategy]];
+}
 /* Of a type what items take at least (gal_price_block_floor), once, where they are not priced. The cell has one
  * stage. */
 gal_code gal_screened_floor_type(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,

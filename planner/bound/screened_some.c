@@ -157,11 +157,36 @@ static gal_code raise_by_prices(some *o, uint32_t type, double *bound, bool *mor
     return code;
 }
 
+/* Freed also if it fails. */
+static gal_code some_create(const gal_cell_spec *spec, const gal_block_types *types, gal_screened_prices *prices,
+                            some *o, gal_error *err)
+{
+    *o = (some){.s = {.spec = *spec,
+                      .types = types,
+                      .strategy = prices->strategy,
+                      .strategy_count = prices->strategy_count,
+                      .legal = prices->legal,
+                      .item = prices->item},
+                .prices = prices,
+                .candidate = malloc(((size_t)prices->strategy_count + 1) * sizeof *o->candidate),
+                .menu = malloc(types->type_count * sizeof *o->menu)};
+    return o->candidate != NULL && o->menu != NULL ? gal_screened_menus_create(&o->s, &o->menus, err)
+                                                   : gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+}
+
+static void some_free(some *o)
+{
+    free(o->menu);
+    free(o->candidate);
+    gal_screened_menus_free(&o->menus);
+}
+
 gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_types *types, gal_screens *screens,
                                  double enough_seconds, gal_screened_prices **prices, double *bound, gal_error *err)
 {
     gal_code code = GAL_OK;
-    some o = {.s = {.spec = *spec, .types = types}};
+    some o = {.menu = NULL};
+    gal_screened_prices *own = NULL;
     const gal_relaxed_type *kernels = NULL;
     uint32_t order[GAL_TYPES_MAX];
     bool more = spec->pp_degree == 1;
@@ -169,17 +194,8 @@ gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_type
         return GAL_OK;
     }
     GAL_TRY(gal_screen_menus(screens, spec, &kernels, err));
-    GAL_TRY(gal_screened_prices_find(spec, types, GAL_FIRST_ORDERS, prices, &o.prices, err));
-    o.s.strategy = o.prices->strategy;
-    o.s.strategy_count = o.prices->strategy_count;
-    o.s.legal = o.prices->legal;
-    o.s.item = o.prices->item;
-    GAL_TRY(gal_screened_menus_create(&o.s, &o.menus, err));
-    o.candidate = malloc(((size_t)o.s.strategy_count + 1) * sizeof *o.candidate);
-    o.menu = malloc(types->type_count * sizeof *o.menu);
-    if (o.candidate == NULL || o.menu == NULL) {
-        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
-    }
+    GAL_TRY(gal_screened_prices_find(spec, types, GAL_FIRST_ORDERS, prices, &own, err));
+    GAL_TRY(some_create(spec, types, own, &o, err));
     memcpy(o.menu, kernels, types->type_count * sizeof *o.menu);
     order_types(types, order);
     for (uint32_t i = 0; i < types->type_count && *bound < enough_seconds; i++) {
@@ -198,8 +214,94 @@ gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_type
         }
     }
 cleanup:
-    free(o.menu);
-    free(o.candidate);
-    gal_screened_menus_free(&o.menus);
+    some_free(&o);
+    return code;
+}
+
+/* ---- what a cell does without ---- */
+
+/* Those of first orders of the cell, where all of them have floors or prices; else NULL. */
+static gal_screened_prices *floored(const gal_cell_spec *spec, const gal_block_types *types,
+                                    gal_screened_prices *prices)
+{
+    gal_screened_prices *own = gal_screened_prices_of(spec, GAL_FIRST_ORDERS, prices);
+    bool all = own != NULL && spec->pp_degree == 1;
+    for (uint32_t type = 0; type < types->type_count && all; type++) {
+        all = own->floored[type];
+    }
+    return all ? own : NULL;
+}
+
+static gal_code left_out_create(const gal_block_types *types, const gal_screened_prices *prices, gal_left_out *out,
+                                gal_error *err)
+{
+    const size_t room = (size_t)types->type_count * prices->strategy_count + 1;
+    *out = (gal_left_out){prices->strategy_count, calloc(room, sizeof *out->out), HUGE_VAL};
+    return out->out != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+}
+
+void gal_left_out_free(gal_left_out *left)
+{
+    free(left->out);
+    *left = (gal_left_out){.seconds = HUGE_VAL};
+}
+
+/* By what reduced_seconds say at the best price of memory, with so much of the tail. */
+static void leave_by_tails(some *o, double tail_weight, double enough_seconds, gal_left_out *out)
+{
+    double bound = 0.0;
+    raise_by_tails(o, tail_weight, &bound);
+    for (uint32_t type = 0; type < o->s.types->type_count; type++) {
+        const gal_relaxed_type *menu = &o->menu[type];
+        const size_t first = (size_t)type * o->s.strategy_count;
+        for (uint32_t i = 0; i < menu->item_count; i++) {
+            const double own = bound < HUGE_VAL ? menu->item[i].reduced_seconds : HUGE_VAL;
+            bool *left = &out->out[first + o->menus.of_item[first + i]];
+            if (!*left && own >= enough_seconds) {
+                *left = true;
+                out->seconds = fmin(out->seconds, own);
+            }
+        }
+    }
+}
+
+gal_code gal_screened_leave_hopeless(const gal_cell_spec *spec, const gal_block_types *types, double enough_seconds,
+                                     gal_screened_prices *prices, gal_left_out *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    some o = {.menu = NULL};
+    gal_screened_prices *own = floored(spec, types, prices);
+    *out = (gal_left_out){.seconds = HUGE_VAL};
+    if (own == NULL || enough_seconds == HUGE_VAL) {
+        return GAL_OK;
+    }
+    GAL_TRY(left_out_create(types, own, out, err));
+    GAL_TRY(some_create(spec, types, own, &o, err));
+    leave_by_tails(&o, 0.0, enough_seconds, out);
+    leave_by_tails(&o, 1.0, enough_seconds, out);
+cleanup:
+    some_free(&o);
+    return code;
+}
+
+gal_code gal_screened_leave_unlikely(const gal_cell_spec *spec, const gal_block_types *types, double bound,
+                                     gal_screened_prices *prices, gal_left_out *out, gal_error *err)
+{
+    gal_screened_prices *own = floored(spec, types, prices);
+    *out = (gal_left_out){.seconds = HUGE_VAL};
+    if (own == NULL) {
+        return GAL_OK;
+    }
+    const gal_code code = left_out_create(types, own, out, err);
+    for (uint32_t i = 0; code == GAL_OK && i < own->strategy_count; i++) {
+        bool any = false;
+        for (uint32_t type = 0; type < types->type_count; type++) {
+            any = any || own->priced[(size_t)type * own->strategy_count + i];
+        }
+        for (uint32_t type = 0; type < types->type_count && !any; type++) {
+            out->out[(size_t)type * own->strategy_count + i] = true;
+            out->seconds = bound;
+        }
+    }
     return code;
 }

@@ -55,8 +55,22 @@ static bool is_split_before(const gal_space *space, const gal_strategy *strategy
            (gal_strategy_degree(strategy, GAL_AXIS_ZIGZAG) > 1 && (axis[GAL_AXIS_ULYSSES] || axis[GAL_AXIS_RING]));
 }
 
-bool gal_cell_is_legal(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
-                       const gal_strategy *strategy)
+static uint32_t samples_of(const gal_cell_spec *spec)
+{
+    return spec->global_batch_samples / spec->microbatch_count;
+}
+
+bool gal_cell_may_take(const gal_cell_spec *spec, const gal_strategy *strategy)
+{
+    const bool plain = strategy->tp_mode == GAL_TP_1D; /* its rules are the first to say no, and soonest looked up */
+    return (!plain || samples_of(spec) % gal_strategy_sample_parts(strategy) == 0) &&
+           gal_strategy_gathers_rule_broken(strategy, spec->prefetch_depth) == NULL &&
+           gal_strategy_all_blocks_rule_broken(spec->model, strategy, spec->device_count / spec->pp_degree,
+                                               samples_of(spec)) == NULL;
+}
+
+bool gal_cell_may_take_for(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                           const gal_strategy *strategy)
 {
     const gal_block_shape *shape = &types->shape[type];
     const bool attends = shape->kind == GAL_BLOCK_ATTENTION || shape->kind == GAL_BLOCK_CROSS_ATTENTION;
@@ -67,12 +81,13 @@ bool gal_cell_is_legal(const gal_cell_spec *spec, const gal_block_types *types, 
          (shape->kind == GAL_BLOCK_EMBEDDING || shape->kind == GAL_BLOCK_HEAD)) || /* nothing to run again */
         (!attends && is_split_before(spec->space, strategy)) ||
         (strategy->overlap != GAL_OVERLAP_NONE && !gal_strategy_halves(strategy, shape->kind));
-    const uint32_t samples = spec->global_batch_samples / spec->microbatch_count;
-    const bool plain = strategy->tp_mode == GAL_TP_1D; /* its rules are the first to say no, and soonest looked up */
-    return !useless && (!plain || samples % gal_strategy_sample_parts(strategy) == 0) &&
-           gal_strategy_gathers_rule_broken(strategy, spec->prefetch_depth) == NULL &&
-           gal_strategy_block_rule_broken(spec->model, shape, strategy, spec->device_count / spec->pp_degree,
-                                          samples) == NULL;
+    return !useless && gal_strategy_one_block_rule_broken(spec->model, shape, strategy, samples_of(spec)) == NULL;
+}
+
+bool gal_cell_is_legal(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                       const gal_strategy *strategy)
+{
+    return gal_cell_may_take(spec, strategy) && gal_cell_may_take_for(spec, types, type, strategy);
 }
 
 /* Where the carried tensor passes, the rows keep their layout (planner/cell/cell.h). */

@@ -127,6 +127,10 @@ gal_code gal_cell_refused(const gal_cell_spec *spec, gal_error *err);
  * activations of embedding and head stay on the device. */
 bool gal_cell_is_legal(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
                        const gal_strategy *strategy);
+/* Of that what is asked whatever the block, and the rest, of a strategy that the cell may take. */
+bool gal_cell_may_take(const gal_cell_spec *spec, const gal_strategy *strategy);
+bool gal_cell_may_take_for(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
+                           const gal_strategy *strategy);
 /* GAL_NO as gal_cell_refused; GAL_ERR_SYSTEM without memory. */
 gal_code gal_cell_create(const gal_cell_spec *spec, gal_cell **out, gal_error *err);
 void gal_cell_free(gal_cell *cell);

@@ -249,7 +249,9 @@ static double chain_least(prover *v, const chain *c, uint32_t bottom, uint32_t t
     v->top = v->t.menus.turn[top];
     v->limit = v->limit_bytes - v->t.menus.turn[bottom];
     const double relaxed = relax(v, c, &price);
-    if (relaxed >= fmin(cutoff, v->good) || (bottom == top && v->effort < WHOLE) || is_spent(v)) {
+    const bool shown = relaxed >= fmin(cutoff, v->good);
+    if (shown || (bottom == top && v->effort < WHOLE) || is_spent(v)) {
+        gal_cert_note(&v->t, shown, v->weight, price, v->top);
         return fmin(relaxed, cutoff);
     }
     if (bottom == top) {
@@ -481,16 +483,18 @@ static double prove_best(prover *v, double wanted, double enough)
 {
     static const double weight[WEIGHTS] = {0.0, 1.0, 0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875};
     static const double near[WEIGHTS] = {1.0, 1.0, 1.0, 0.25, 0.25, 0.125, 0.125, 0.125, 0.125};
-    static const uint32_t count[GAL_CERT_SOURCES] = {1, 2, 1, WEIGHTS};
-    const double begin = v->t.stages == 1 && (v->t.source == GAL_CERT_FLOORS || v->best_weight >= 0.5) ? 1.0 : 0.0;
+    static const uint32_t count[GAL_CERT_SOURCES] = {1, 2, WEIGHTS};
+    const bool again = v->t.priced_count > 0; /* of floors, which showed by which weight more is to be had */
+    const bool by_tail = (v->t.source == GAL_CERT_FLOORS && !again) || v->best_weight >= 0.5;
+    const double begin = v->t.stages == 1 && by_tail ? 1.0 : 0.0;
     double least = -HUGE_VAL, best = 0.0;
-    for (uint32_t i = 0; i < count[v->t.source] && least < v->good && (i < 2 || !is_spent(v)); i++) {
+    for (uint32_t i = 0; i < (again ? 1 : count[v->t.source]) && least < v->good && (i < 2 || !is_spent(v)); i++) {
         const double tried = i < 2 ? fabs(begin - weight[i]) : weight[i];
         const double own = fabs(tried - best) <= near[i] ? prove(v, tried, fmax(least, wanted), enough) : -HUGE_VAL;
         best = own > least ? tried : best;
         least = fmax(least, own);
     }
-    v->best_weight = v->t.source == GAL_CERT_PRICED ? best : 0.0;
+    v->best_weight = v->t.source == GAL_CERT_KERNELS ? 0.0 : best;
     return least;
 }
 
@@ -535,12 +539,13 @@ static gal_code raise_bound(const gal_certificate_sources *from, const gal_certi
     if (source == GAL_CERT_KERNELS) { /* what tables of prices say has them in it */
         v.cuts.added = rounds;
     }
-    const bool in_part = source != GAL_CERT_PRICED; /* what others show in part it shows better */
+    const bool in_part = source == GAL_CERT_KERNELS; /* what they show in part others show better */
+    double before = 0.0;
+    bool more = true;
     gal_code code = gal_cert_prices_create(cell, from, source, &v.t, err);
     code = code == GAL_OK ? create(&v) : code;
     v.good = good - v.t.common_seconds;
-    while (v.effort <= (source == GAL_CERT_PRICED ? WHOLE : BLOCKS) && code == GAL_OK && out->seconds < good &&
-           (source != GAL_CERT_SOME || gal_cert_prices_more(&v.t))) {
+    while (more && v.effort <= (source == GAL_CERT_PRICED ? WHOLE : BLOCKS) && code == GAL_OK && out->seconds < good) {
         const double target = v.effort == BLOCKS ? enough : good;
         const double wanted = in_part ? target - v.t.common_seconds : -HUGE_VAL;
         const double own = prove_best(&v, wanted, target - v.t.common_seconds);
@@ -548,7 +553,11 @@ static gal_code raise_bound(const gal_certificate_sources *from, const gal_certi
         const bool all = own >= target - v.t.common_seconds;
         out->seconds = fmax(out->seconds, all ? target : in_part ? 0.0 : own + v.t.common_seconds);
         out->plain = v.effort == BLOCKS && out->seconds >= enough;
-        v.effort += source == GAL_CERT_SOME ? 0 : cell->pp_degree == 1 ? 1 : WHOLE;
+        /* some more prices, as long as they are likely to bring what is missing; all of them bring no less */
+        more = source != GAL_CERT_FLOORS ||
+               (out->seconds < good && own - before >= 4.0 * (v.good - own) && gal_cert_prices_more(&v.t));
+        before = own;
+        v.effort += source == GAL_CERT_FLOORS ? 0 : cell->pp_degree == 1 ? 1 : WHOLE;
     }
     code = code == GAL_OK ? v.t.heap.code : code;
     gal_cert_prices_free(&v.t);
@@ -561,7 +570,7 @@ static gal_code bound_cell(const gal_certificate_sources *from, const gal_certif
 {
     gal_code code = GAL_OK;
     for (gal_cert_source i = 0; i < GAL_CERT_SOURCES && code == GAL_OK && out->seconds < good; i++) {
-        const bool skipped = (i == GAL_CERT_FLOORS || i == GAL_CERT_SOME) && cell->pp_degree > 1;
+        const bool skipped = i == GAL_CERT_FLOORS && cell->pp_degree > 1;
         code = skipped ? GAL_OK : raise_bound(from, cell, i, enough, good, out, err);
     }
     return code;

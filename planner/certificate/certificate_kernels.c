@@ -17,7 +17,8 @@ static gal_code price_split(gal_cert_prices *v, uint32_t type, const gal_split_k
     gal_code code = GAL_OK;
     const bool depth = split->tp_mode == GAL_TP_2D && space->tp_grid[GAL_TP_2P5D];
     out->legal = v->samples % groups == 0 && (groups == 1 || shards || depth || space->axis[GAL_AXIS_DP]) &&
-                 gal_cert_is_legal(v, type, &strategy, together, v->samples / groups);
+                 gal_cert_may_take(v, &strategy, together, v->samples / groups) &&
+                 gal_cert_may_take_for(v, type, &strategy, v->samples / groups);
     if (out->legal) {
         const uint32_t like = v->types.shape[v->types.type_like[type]].type;
         code = gal_floors_of(v->from->floors, like, *split, v->samples / groups, &out->floor, &reason);

@@ -27,10 +27,17 @@ static gal_price_query query_of(const gal_cert_prices *v, uint32_t type, uint32_
                              .prefetch_depth = v->cell->prefetch_depth};
 }
 
+bool gal_cert_may_take(const gal_cert_prices *v, const gal_strategy *strategy, uint32_t devices, uint32_t samples)
+{
+    const bool plain = strategy->tp_mode == GAL_TP_1D; /* what its rules say of samples is soonest asked */
+    return (!plain || samples % gal_strategy_sample_parts(strategy) == 0) &&
+           gal_strategy_gathers_rule_broken(strategy, v->cell->prefetch_depth) == NULL &&
+           gal_strategy_all_blocks_rule_broken(v->cell->model, strategy, devices, samples) == NULL;
+}
+
 /* Recompute of what has nothing to run again is the same as none; and where nothing attends, a ring or a zigzag is the
  * same as Ulysses, a zigzag as a ring: what splits positions matters to attention alone. */
-bool gal_cert_is_legal(const gal_cert_prices *v, uint32_t type, const gal_strategy *strategy, uint32_t devices,
-                       uint32_t samples)
+bool gal_cert_may_take_for(const gal_cert_prices *v, uint32_t type, const gal_strategy *strategy, uint32_t samples)
 {
     const gal_block_shape *shape = &v->types.shape[type];
     const bool attends = shape->kind == GAL_BLOCK_ATTENTION || shape->kind == GAL_BLOCK_CROSS_ATTENTION;
@@ -43,8 +50,18 @@ bool gal_cert_is_legal(const gal_cert_prices *v, uint32_t type, const gal_strate
         (!attends && gal_strategy_ring_degree(strategy) > 1 && spaced[GAL_AXIS_ULYSSES]) ||
         (!attends && gal_strategy_degree(strategy, GAL_AXIS_ZIGZAG) > 1 && spaced[GAL_AXIS_RING]) ||
         (strategy->overlap != GAL_OVERLAP_NONE && shape->kind != GAL_BLOCK_ATTENTION && shape->kind != GAL_BLOCK_FFN);
-    return !useless && gal_strategy_gathers_rule_broken(strategy, v->cell->prefetch_depth) == NULL &&
-           gal_strategy_block_rule_broken(v->cell->model, shape, strategy, devices, samples) == NULL;
+    return !useless && gal_strategy_one_block_rule_broken(v->cell->model, shape, strategy, samples) == NULL;
+}
+
+/* Leaves of the space what some block may take. */
+static void keep_legal(gal_cert_prices *v)
+{
+    uint32_t kept = 0;
+    for (uint32_t s = 0; s < v->strategy_count; s++) {
+        v->strategy[kept] = v->strategy[s];
+        kept += gal_cert_may_take(v, &v->strategy[s], v->devices, v->samples);
+    }
+    v->strategy_count = kept;
 }
 
 static const gal_block_price **price_at(const gal_cert_prices *v, uint32_t place, uint32_t type, uint32_t strategy)
@@ -58,14 +75,14 @@ typedef struct pricing {
     uint32_t stage, type;
 } pricing;
 
-static gal_code price_strategy(const pricing *p, uint32_t s, gal_error *err)
+gal_code gal_cert_price_strategy(gal_cert_prices *v, uint32_t stage, uint32_t type, uint32_t s, bool floor,
+                                 gal_error *err)
 {
-    const gal_cert_prices *v = p->v;
-    const gal_price_query query = query_of(v, p->type, p->stage, s);
-    const gal_block_price **price = price_at(v, v->place[p->stage], p->type, s);
+    const gal_price_query query = query_of(v, type, stage, s);
+    const gal_block_price **price = price_at(v, v->place[stage], type, s);
     gal_error reason = {0};
-    const gal_code code = v->source == GAL_CERT_FLOORS ? gal_price_block_floor(v->from->cache, &query, price, &reason)
-                                                       : gal_price_block(v->from->cache, &query, price, &reason);
+    const gal_code code = floor ? gal_price_block_floor(v->from->cache, &query, price, &reason)
+                                : gal_price_block(v->from->cache, &query, price, &reason);
     if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
         *price = NULL;
         return GAL_OK;
@@ -77,11 +94,12 @@ static gal_code price_strategy(const pricing *p, uint32_t s, gal_error *err)
 static gal_code price_part(void *context, uint32_t part, gal_error *err)
 {
     const pricing *p = context;
-    const gal_cert_prices *v = p->v;
+    gal_cert_prices *v = p->v;
+    const bool floor = v->source == GAL_CERT_FLOORS;
     gal_code code = GAL_OK;
     for (uint32_t s = 0; s < v->strategy_count && code == GAL_OK; s++) {
-        if (v->part[s] == part && gal_cert_is_legal(v, p->type, &v->strategy[s], v->devices, v->samples)) {
-            code = price_strategy(p, s, err);
+        if (v->part[s] == part && gal_cert_may_take_for(v, p->type, &v->strategy[s], v->samples)) {
+            code = gal_cert_price_strategy(v, p->stage, p->type, s, floor, err);
         }
     }
     return code;
@@ -92,8 +110,6 @@ static gal_code price_type(gal_cert_prices *v, uint32_t stage, uint32_t type)
 {
     pricing p = {v, stage, type};
     gal_cert_rows *rows = &v->rows[(size_t)v->place[stage] * v->types.type_count + type];
-    v->priced_count += !v->priced[type];
-    v->priced[type] = true;
     if (rows->priced || !is_here(v, type, stage)) {
         return GAL_OK;
     }
@@ -108,37 +124,6 @@ static gal_code price_stage(gal_cert_prices *v, uint32_t stage)
         code = price_type(v, stage, type);
     }
     return code;
-}
-
-/* Of those without a price the one of most blocks; type_count: all have theirs. */
-static uint32_t largest_type(const gal_cert_prices *v)
-{
-    uint32_t blocks[GAL_TYPES_MAX] = {0};
-    uint32_t largest = v->types.type_count, most = 0;
-    for (uint32_t block = 0; block < v->blocks; block++) {
-        blocks[v->types.type_of[block]]++;
-    }
-    for (uint32_t type = 0; type < v->types.type_count; type++) {
-        const bool more = !v->priced[type] && blocks[type] > most;
-        largest = more ? type : largest;
-        most = more ? blocks[type] : most;
-    }
-    return largest;
-}
-
-bool gal_cert_prices_more(gal_cert_prices *v)
-{
-    enum { TYPES_MOST = 4 };
-    uint32_t count = 0;
-    for (uint32_t type = 0; type < v->types.type_count; type++) {
-        count += v->priced[type];
-    }
-    const bool more = count < TYPES_MOST && largest_type(v) < v->types.type_count;
-    for (uint32_t i = 0; more && i < (count > 0 ? count : 1) && v->heap.code == GAL_OK; i++) {
-        const uint32_t next = largest_type(v);
-        v->heap.code = next < v->types.type_count ? price_type(v, 0, next) : v->heap.code;
-    }
-    return more && v->heap.code == GAL_OK;
 }
 
 /* Of stages of one place the first, and those of the ends of the chain. */
@@ -295,8 +280,8 @@ static double sent_seconds(const gal_cert_prices *v, const gal_cert_kind *k, con
     return gal_price_transfer_behind(durations, &transfer, row->link_share);
 }
 
-static gal_cert_item item_of(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, const gal_cert_row *row,
-                             gal_cert_table table, double tail_weight)
+gal_cert_item gal_cert_item_of(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, const gal_cert_row *row,
+                               gal_cert_table table, double tail_weight)
 {
     const uint32_t m = v->cell->microbatch_count, pays = pays_for_table(v, type, k->stage);
     const bool added = table == GAL_CERT_ADDED;
@@ -398,7 +383,7 @@ static void fill_priced(gal_cert_prices *v, const gal_cert_kind *k, uint32_t typ
     for (uint32_t i = 0; i < rows->count; i++) {
         if (!any_class || !rows->row[i].repeats) {
             gal_cert_item *item = &out->item[out->count++];
-            *item = item_of(v, k, type, &rows->row[i], table, tail_weight);
+            *item = gal_cert_item_of(v, k, type, &rows->row[i], table, tail_weight);
             item->class = any_class ? 0 : item->class;
         }
     }
@@ -420,10 +405,10 @@ void gal_cert_menus_fill(gal_cert_prices *v, const gal_cert_kind *k, gal_cert_ta
     for (uint32_t type = 0; type < v->types.type_count; type++) {
         gal_cert_menu *own = &out->of[type];
         own->count = 0;
-        if (is_here(v, type, k->stage) && v->priced[type]) {
-            fill_priced(v, k, type, table, tail_weight, any_class, own);
-        } else if (is_here(v, type, k->stage)) {
+        if (is_here(v, type, k->stage) && v->source == GAL_CERT_KERNELS) {
             fill_kernels(v, k, type, table, own);
+        } else if (is_here(v, type, k->stage)) {
+            fill_priced(v, k, type, table, tail_weight, any_class, own);
         }
         prune(own);
     }
@@ -484,22 +469,22 @@ static gal_code create_tables(gal_cert_prices *v)
     v->place = gal_heap_take(&v->heap, v->stages, sizeof *v->place);
     v->kind_of = gal_heap_take(&v->heap, v->stages, sizeof *v->kind_of);
     v->kind = gal_heap_take(&v->heap, v->stages, sizeof *v->kind);
-    const bool prices = v->source != GAL_CERT_KERNELS;
-    const bool kernels = v->source == GAL_CERT_KERNELS || v->source == GAL_CERT_SOME;
+    const bool kernels = v->source == GAL_CERT_KERNELS;
     v->strategy =
-        gal_heap_take_room(&v->heap, prices ? gal_space_room(v->cell->space, v->devices) : 0, sizeof *v->strategy);
-    v->priced = gal_heap_take(&v->heap, types, sizeof *v->priced);
+        gal_heap_take_room(&v->heap, kernels ? 0 : gal_space_room(v->cell->space, v->devices), sizeof *v->strategy);
     if (v->heap.code != GAL_OK) {
         return v->heap.code;
     }
     number_stages(v);
-    v->strategy_count = prices ? gal_space_strategies(v->cell->space, v->devices, v->strategy) : 0;
+    v->strategy_count = kernels ? 0 : gal_space_strategies(v->cell->space, v->devices, v->strategy);
+    keep_legal(v);
     v->split_count = kernels ? gal_space_splits(v->cell->space, v->devices, NULL) : 0;
     v->part = gal_heap_take(&v->heap, v->strategy_count, sizeof *v->part);
     v->class = gal_heap_take(&v->heap, v->strategy_count, sizeof *v->class);
     v->stands = gal_heap_take(&v->heap, v->strategy_count, sizeof *v->stands);
     v->received_bytes = gal_heap_take(&v->heap, types, sizeof *v->received_bytes);
     v->price = gal_heap_take(&v->heap, v->place_count * types * v->strategy_count, sizeof *v->price);
+    v->exact = gal_heap_take(&v->heap, v->source == GAL_CERT_FLOORS ? types * v->strategy_count : 0, sizeof *v->exact);
     v->rows = gal_heap_take(&v->heap, v->place_count * types, sizeof *v->rows);
     v->split = gal_heap_take(&v->heap, v->split_count, sizeof *v->split);
     v->kernels = gal_heap_take(&v->heap, types * v->split_count, sizeof *v->kernels);
@@ -535,7 +520,7 @@ gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_cert
         code = price_all(v);
         goto cleanup;
     }
-    if (source != GAL_CERT_PRICED) {
+    if (source == GAL_CERT_KERNELS) {
         v->class_count = 1;
         (void)gal_space_splits(cell->space, v->devices, v->split);
         GAL_TRY(gal_cert_price_kernels(v));

@@ -72,7 +72,7 @@ typedef struct gal_cert_menus {
 typedef struct gal_cert_kept {
     bool known;
     double tail_weight;
-    uint32_t priced_count; /* of types, then */
+    uint32_t priced_count; /* then */
     gal_cert_menus menus;
     size_t item_count, turn_count;
 } gal_cert_kept;
@@ -84,9 +84,9 @@ typedef struct gal_cert_row {
     double saved_bytes, input_bytes, turn_bytes;
     uint64_t boundary_bytes;
     double link_share[GAL_LINK_LEVELS_MAX];
-    uint32_t class;
-    bool stages_input; /* what was received goes on to the host */
-    bool repeats;      /* the price of one before it, of another class */
+    uint32_t class, strategy; /* strategy: the first it is of */
+    bool stages_input;        /* what was received goes on to the host */
+    bool repeats;             /* the price of one before it, of another class */
 } gal_cert_row;
 
 /* Of a type on stages of a place. */
@@ -104,16 +104,15 @@ typedef struct gal_cert_kernels {
 
 /* What seconds and bytes are from: kernels of splits alone (costmodel/floor.h), which no plan is faster than, whatever
  * its prices; in one stage, where no turn of a block that is not priced can gain, what prices are at least
- * (gal_price_block_floor), then prices of some types of blocks and kernels of the others; prices. */
-typedef enum gal_cert_source {
-    GAL_CERT_KERNELS,
-    GAL_CERT_FLOORS,
-    GAL_CERT_SOME,
-    GAL_CERT_PRICED,
-    GAL_CERT_SOURCES
-} gal_cert_source;
+ * (gal_price_block_floor), then prices of what is cheapest by them; prices. */
+typedef enum gal_cert_source { GAL_CERT_KERNELS, GAL_CERT_FLOORS, GAL_CERT_PRICED, GAL_CERT_SOURCES } gal_cert_source;
 
-enum { GAL_CERT_LABELS = 1024 };
+enum { GAL_CERT_LABELS = 1024, GAL_CERT_NOTES = 32 };
+
+/* Where floors did not prove enough: the best price per byte of such items. */
+typedef struct gal_cert_note_of {
+    double tail_weight, price, top;
+} gal_cert_note_of;
 
 /* Of ends of chains the last that has most blocks before it in common, and how many. */
 typedef struct gal_cert_like {
@@ -139,37 +138,49 @@ typedef struct gal_cert_prices {
     gal_cert_menus menus;          /* opened last: of the room, or as they were kept */
     gal_cert_menus room;           /* for all items of all types */
     gal_cert_kept *kept;           /* [kind][table][any class] */
-    uint32_t priced_count;         /* of types */
+    uint32_t priced_count;         /* how often some more were priced */
     const gal_block_price **price; /* [place][type][strategy]; NULL: not to be had */
-    gal_cert_rows *rows;           /* [place][type]: gal_cert_rows_of */
+    bool *exact;                   /* [type][strategy] of floors: a price is in its place */
+    uint32_t note_count;
+    gal_cert_note_of note[GAL_CERT_NOTES];
+    gal_cert_rows *rows; /* [place][type]: gal_cert_rows_of */
     gal_cert_source source;
-    bool *priced; /* [type]; by its kernels else */
     uint32_t split_count;
-    gal_split_kind *split;     /* [split_count]; not by prices alone */
+    gal_split_kind *split;     /* [split_count]; of kernels alone */
     gal_cert_kernels *kernels; /* [type][split], likewise */
     double *conversion;        /* [place][pair][class][class]; NaN: not asked for yet */
     uint64_t asked_count;      /* of them that were asked for */
 } gal_cert_prices;
 
-/* cell and from are referred to. Of kernels nothing converts, as long as some types have no price either.
+/* cell and from are referred to. Of kernels and floors nothing converts.
  * GAL_ERR_SYSTEM without memory; else as gal_price_block. Freed also if it fails. */
 gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_certificate_sources *from,
                                 gal_cert_source source, gal_cert_prices *out, gal_error *err);
-/* As many types again as have prices get theirs, those of most blocks first. False: all have them, or four, then all
- * may as well; or it failed (heap.code). */
+/* Of floors: what is cheapest at what was noted since gets its price. False: it has, or it failed (heap.code). */
 bool gal_cert_prices_more(gal_cert_prices *prices);
+/* At the best price per byte of items up to `top`; shown: there enough was proved. */
+void gal_cert_note(gal_cert_prices *prices, bool shown, double tail_weight, double price, double top);
+/* Of a strategy, which is legal for the type; NULL where it is not to be had. GAL_ERR_SYSTEM: as gal_price_block. */
+gal_code gal_cert_price_strategy(gal_cert_prices *prices, uint32_t stage, uint32_t type, uint32_t strategy, bool floor,
+                                 gal_error *err);
 void gal_cert_prices_free(gal_cert_prices *prices);
 
-/* Whether a block of the type may take the strategy: it is legal, and not the same program as another that the space
- * has. */
-bool gal_cert_is_legal(const gal_cert_prices *prices, uint32_t type, const gal_strategy *strategy, uint32_t devices,
-                       uint32_t samples);
+/* Whether blocks may take the strategy, as far as none is asked; then whether one of the type may: it is legal, and not
+ * the same program as another that the space has. */
+bool gal_cert_may_take(const gal_cert_prices *prices, const gal_strategy *strategy, uint32_t devices, uint32_t samples);
+bool gal_cert_may_take_for(const gal_cert_prices *prices, uint32_t type, const gal_strategy *strategy,
+                           uint32_t samples);
 /* Fills kernels. GAL_ERR_SYSTEM without memory. */
 gal_code gal_cert_price_kernels(gal_cert_prices *prices);
 
 /* Of a type that is priced, in the order of strategies: of those of one price and class the first. Without memory it
  * has none: heap.code. */
 const gal_cert_rows *gal_cert_rows_of(gal_cert_prices *prices, uint32_t place, uint32_t type);
+
+/* What the price says in a row; NULL: it takes for ever. */
+void gal_cert_row_price(const gal_cert_prices *prices, const gal_block_price *price, gal_cert_row *row);
+gal_cert_item gal_cert_item_of(const gal_cert_prices *prices, const gal_cert_kind *kind, uint32_t type,
+                               const gal_cert_row *row, gal_cert_table table, double tail_weight);
 
 /* fmin, inlined; a where b is no number. */
 static inline double gal_cert_lesser(double a, double b)

@@ -41,12 +41,19 @@ static double turn_bytes(const gal_cert_prices *v, const gal_block_memory *m)
            (double)m->bytes.work + (double)m->beside;
 }
 
-static gal_cert_row row_of(const gal_cert_prices *v, const gal_block_price *price)
+void gal_cert_row_price(const gal_cert_prices *v, const gal_block_price *price, gal_cert_row *row)
 {
+    if (price == NULL) {
+        row->pass_seconds = HUGE_VAL;
+        return;
+    }
     const gal_block_bytes *bytes = &price->memory->bytes;
     const double hidden = price->hidden_before.backward_seconds + price->hidden_behind.backward_seconds;
     const double backward = price->backward_seconds - gal_price_hidden_share(v->cell->microbatch_count) * hidden;
-    gal_cert_row own = {.pass_seconds = gal_price_least_forward(price) + backward,
+    gal_cert_row own = {.class = row->class,
+                        .strategy = row->strategy,
+                        .repeats = row->repeats,
+                        .pass_seconds = gal_price_least_forward(price) + backward,
                         .enter_seconds = price->enter_seconds,
                         .leave_seconds = price->leave_seconds,
                         .tail_seconds = price->tail_seconds,
@@ -68,7 +75,7 @@ static gal_cert_row row_of(const gal_cert_prices *v, const gal_block_price *pric
         own.update_seconds[pays] = update_seconds;
         own.sync_seconds[pays] = price->lag_seconds - (pays == 1 ? 0.0 : price->table_sync_seconds);
     }
-    return own;
+    *row = own;
 }
 
 /* The same price and class as one before it. */
@@ -107,14 +114,15 @@ static void make_rows(gal_cert_prices *v, const gal_block_price *const *price, p
         slot[s] = out->count;
         out->count += has;
     }
-    out->row = gal_heap_take_room(&v->heap, out->count, sizeof *out->row);
+    out->row = gal_heap_take(&v->heap, out->count, sizeof *out->row);
     out->count = out->row != NULL ? out->count : 0;
     for (uint32_t i = 0; i < count && out->count > 0; i++) {
         if (!is_double(v, own, i)) {
             gal_cert_row *row = &out->row[slot[own[i].strategy]];
-            *row = row_of(v, own[i].price);
             row->class = v->class[own[i].strategy];
+            row->strategy = own[i].strategy;
             row->repeats = i > 0 && own[i].price == own[i - 1].price;
+            gal_cert_row_price(v, own[i].price, row);
         }
     }
 }
@@ -127,6 +135,7 @@ const gal_cert_rows *gal_cert_rows_of(gal_cert_prices *v, uint32_t place, uint32
         priced *own = gal_heap_take_room(&v->heap, v->strategy_count, sizeof *own);
         uint32_t *slot = gal_heap_take(&v->heap, v->strategy_count, sizeof *slot);
         if (own != NULL && slot != NULL) {
+            rows->count = 0;
             make_rows(v, &v->price[at * v->strategy_count], own, slot, rows);
         }
         rows->known = true;

@@ -533,7 +533,7 @@ gal_code gal_host_chains_solve(const gal_host_chains *task, gal_host_answer *out
     spec.cache = task->charged;
     out->seconds = HUGE_VAL;
     out->bound = 0.0;
-    GAL_TRY(gal_screened_create(&spec, task->types, GAL_ALL_ORDERS, &prices, &screened, err));
+    GAL_TRY(gal_screened_create(&spec, task->types, GAL_ALL_ORDERS, NULL, &prices, &screened, err));
     out->bound = fmax(0.0, screened.bound - charge_of_limit(task));
     if (screened.bound < s.cutoff) {
         GAL_TRY(solve(&s, &screened, out));

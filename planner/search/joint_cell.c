@@ -29,6 +29,7 @@ typedef struct step {
     gal_joint *o;
     gal_joint_cell *c;
     gal_cell_answer *answer; /* of chains; its arrays */
+    gal_left_out left;       /* what the cell does without */
     bool done;               /* once its prices are there */
     bool hopeless;           /* not worth another look */
     bool found;              /* a path of the cell's own */
@@ -66,16 +67,21 @@ static void drop_prices(gal_joint *o, const gal_joint_cell *c, gal_screened_orde
     gal_screened_prices_drop(c->numbers.pp_degree, samples_of(c), which, &o->prices);
 }
 
+static void forget_path(gal_joint_cell *c)
+{
+    free(c->stage);
+    free(c->weights);
+    c->stage = c->strategy = NULL;
+    c->weights = NULL;
+}
+
 void gal_joint_close(gal_joint *o, gal_joint_cell *c)
 {
     c->level = GAL_JOINT_CLOSED;
     gal_screened_free(&c->screened);
     drop_prices(o, c, GAL_FIRST_ORDERS, GAL_JOINT_STAGED);
     drop_prices(o, c, GAL_ALL_ORDERS, GAL_JOINT_CLOSED);
-    free(c->stage);
-    free(c->weights);
-    c->stage = c->strategy = NULL;
-    c->weights = NULL;
+    forget_path(c);
     o->now.closed_cell_count++;
     tell_work(o, 0, 0);
 }
@@ -174,6 +180,12 @@ static double known_seconds(const gal_joint *o, const gal_joint_cell *c)
     return c->finalist == GAL_JOINT_NO_FINALIST ? HUGE_VAL : o->result->finalist[c->finalist].objective_seconds;
 }
 
+/* By what is proven of the strategies that the cell has not left out. */
+static void raise_bound(gal_joint_cell *c, double bound)
+{
+    c->bound = fmax(c->bound, fmin(bound, c->screened.rest_seconds));
+}
+
 /* The candidate's own path, from the answer's arrays. */
 static gal_code keep_path(step *s, const gal_staged *staged, gal_error *err)
 {
@@ -205,7 +217,9 @@ static gal_code solve_alike(step *s, gal_error *err)
         code = gal_staged_solve(&c->screened, enough, gap, GAL_STAGED_ALIKE, &staged, err);
         s->hopeless = staged.bound >= enough / (1.0 - gap);
     }
-    c->bound = s->hopeless ? fmax(c->bound, staged.bound) : c->bound;
+    if (s->hopeless) {
+        raise_bound(c, staged.bound);
+    }
     return code;
 }
 
@@ -222,7 +236,8 @@ static gal_code solve_staged(step *s, gal_staged_effort effort, double enough_se
         staged = (gal_staged){c->bound, c->path_seconds, c->stage, c->strategy, c->weights};
     }
     GAL_TRY(gal_staged_solve(&c->screened, fmin(hopeless, enough_seconds), gap_of(s->o, below), effort, &staged, err));
-    c->bound = fmin(fmax(c->bound, staged.bound), staged.seconds); /* above the path it is by rounding alone */
+    raise_bound(c, staged.bound);
+    c->bound = fmin(c->bound, staged.seconds); /* above the path it is by rounding alone */
     if (staged.seconds < HUGE_VAL && c->bound < hopeless && c->stage == NULL) {
         GAL_TRY(keep_path(s, &staged, err));
     }
@@ -309,49 +324,69 @@ static gal_code solve_chains(step *s, gal_error *err)
     }
     GAL_TRY(gal_cell_search(&c->screened, &settings, answer, err));
     s->shared_work = shares ? answer->work : 0;
-    c->bound = fmax(c->bound, answer->bound);
+    raise_bound(c, answer->bound);
 cleanup:
     return code;
 }
 
 /* ---- a step ---- */
 
-/* By as few prices as show what all do; the others are asked for when the cell's turn comes again. */
-static gal_code bound_some(gal_joint *o, gal_joint_cell *c, const gal_cell_spec *spec, gal_error *err)
+/* By as few prices as show what all do; the others are asked for when the cell's turn comes again. Where no plan is
+ * known, the step looks for one among what is likely by them. */
+static gal_code bound_some(step *s, const gal_cell_spec *spec, gal_error *err)
 {
+    gal_joint *o = s->o;
+    gal_joint_cell *c = s->c;
+    gal_code code = GAL_OK;
     const double wanted = c->numbers.global_batch_samples * gal_joint_wanted_per_sample(o);
-    const gal_code code = wanted < HUGE_VAL
-                              ? gal_screened_bound_some(spec, &o->types, o->screens, wanted, &o->prices, &c->bound, err)
-                              : GAL_OK;
-    c->level = GAL_JOINT_BOUNDED;
-    if (code == GAL_OK && gal_joint_per_sample(c) >= gal_joint_hopeless_per_sample(o, GAL_JOINT_SCREENED)) {
+    GAL_TRY(gal_screened_bound_some(spec, &o->types, o->screens, wanted, &o->prices, &c->bound, err));
+    s->done = c->bound == HUGE_VAL || wanted < HUGE_VAL;
+    if (!s->done) {
+        GAL_TRY(gal_screened_leave_unlikely(spec, &o->types, c->bound, o->prices, &s->left, err));
+        s->done = s->left.out == NULL;
+    }
+    if (!s->done) {
+        GAL_TRY(gal_screened_price(spec, &o->types, GAL_FIRST_ORDERS, &s->left, &o->prices, err));
+    }
+    if (s->done) {
+        c->level = GAL_JOINT_BOUNDED;
+    }
+    if (s->done && gal_joint_per_sample(c) >= gal_joint_hopeless_per_sample(o, GAL_JOINT_SCREENED)) {
         gal_joint_close(o, c);
     }
+cleanup:
     return code;
 }
 
-/* The prices of its step. */
-static gal_code ask(step *s, gal_error *err)
+/* The prices of its step, less those of strategies that are in no plan faster than what is known. */
+static gal_code ask_promising(step *s, const gal_cell_spec *spec, gal_screened_orders which, gal_error *err)
 {
     gal_joint *o = s->o;
-    const gal_cell_spec spec = gal_joint_spec(o, s->c);
-    gal_code code = GAL_OK;
-    if (s->c->level == GAL_JOINT_FLOORED) {
-        code = bound_some(o, s->c, &spec, err);
-        s->done = true;
-    } else if (s->c->level == GAL_JOINT_BOUNDED) {
-        code = gal_screened_price(&spec, &o->types, GAL_FIRST_ORDERS, &o->prices, err);
-    } else if (s->c->level == GAL_JOINT_PROMISING) {
-        code = gal_screened_price(&spec, &o->types, GAL_ALL_ORDERS, &o->prices, err);
+    const double enough = s->c->numbers.global_batch_samples * gal_joint_wanted_per_sample(o);
+    const gal_code code = gal_screened_leave_hopeless(spec, &o->types, enough, o->prices, &s->left, err);
+    return code == GAL_OK ? gal_screened_price(spec, &o->types, which, &s->left, &o->prices, err) : code;
+}
+
+static gal_code ask(step *s, gal_error *err)
+{
+    const gal_cell_spec spec = gal_joint_spec(s->o, s->c);
+    switch (s->c->level) {
+    case GAL_JOINT_FLOORED:
+        return bound_some(s, &spec, err);
+    case GAL_JOINT_BOUNDED:
+        return ask_promising(s, &spec, GAL_FIRST_ORDERS, err);
+    case GAL_JOINT_PROMISING:
+        return ask_promising(s, &spec, GAL_ALL_ORDERS, err);
+    default:
+        return GAL_OK;
     }
-    return code;
 }
 
 static gal_code screen(step *s, gal_screened_orders which, gal_error *err)
 {
     gal_screened screened = {0};
     const gal_cell_spec spec = gal_joint_spec(s->o, s->c);
-    const gal_code code = gal_screened_create(&spec, &s->o->types, which, &s->o->prices, &screened, err);
+    const gal_code code = gal_screened_create(&spec, &s->o->types, which, &s->left, &s->o->prices, &screened, err);
     gal_screened_free(&s->c->screened);
     s->c->screened = screened;
     return code;
@@ -367,9 +402,15 @@ static gal_code take(void *context, uint32_t index, gal_error *err)
         return GAL_OK;
     }
     switch (c->level) {
+    case GAL_JOINT_FLOORED:
+        code = screen(s, GAL_FIRST_ORDERS, err);
+        code = code == GAL_OK ? solve_staged(s, GAL_STAGED_QUICK, HUGE_VAL, err) : code;
+        break;
     case GAL_JOINT_BOUNDED:
         code = screen(s, GAL_FIRST_ORDERS, err);
-        c->bound = code == GAL_OK ? fmax(c->bound, c->screened.bound) : c->bound;
+        if (code == GAL_OK) {
+            raise_bound(c, c->screened.bound);
+        }
         break;
     case GAL_JOINT_SCREENED:
         code = solve_alike(s, err);
@@ -414,8 +455,12 @@ static gal_code settle(const step *s, gal_error *err)
     }
     const gal_code code = note_paths(s, err);
     const bool staged = c->level == GAL_JOINT_PROMISING;
-    if (staged || (c->level == GAL_JOINT_SCREENED && s->hopeless)) {
+    const bool looked = c->level == GAL_JOINT_FLOORED;
+    if (staged || looked || (c->level == GAL_JOINT_SCREENED && s->hopeless)) {
         gal_joint_note_solved(o, c);
+    }
+    if (looked) { /* a path in other numbers than those that come */
+        forget_path(c);
     }
     c->level++;
     if (staged) {
@@ -423,7 +468,7 @@ static gal_code settle(const step *s, gal_error *err)
     }
     /* for good: of a hopeless one first orders alone are listed */
     if (c->level == GAL_JOINT_CLOSED || s->hopeless ||
-        (staged && gal_joint_per_sample(c) >= gal_joint_hopeless_per_sample(o, GAL_JOINT_STAGED))) {
+        ((staged || looked) && gal_joint_per_sample(c) >= gal_joint_hopeless_per_sample(o, GAL_JOINT_STAGED))) {
         gal_joint_close(o, c);
     }
     return code;
@@ -450,7 +495,7 @@ gal_code gal_joint_advance(gal_joint *o, gal_joint_cell **cell, uint32_t count, 
     for (uint32_t i = 0; i < count; i++) {
         gal_cell_answer *answer = &o->answer[i];
         *answer = (gal_cell_answer){.seconds = HUGE_VAL, .stage = answer->stage, .strategy = answer->strategy};
-        steps[i] = (step){.o = o, .c = cell[i], .answer = answer};
+        steps[i] = (step){.o = o, .c = cell[i], .answer = answer, .left = {.seconds = HUGE_VAL}};
     }
     for (uint32_t i = 0; i < count; i++) {
         GAL_TRY(ask(&steps[i], err));
@@ -460,5 +505,8 @@ gal_code gal_joint_advance(gal_joint *o, gal_joint_cell **cell, uint32_t count, 
         GAL_TRY(settle(&steps[i], err));
     }
 cleanup:
+    for (uint32_t i = 0; i < count && !gal_joint_is_uniform(o->request); i++) {
+        gal_left_out_free(&steps[i].left);
+    }
     return code;
 }

@@ -14,9 +14,9 @@
  * the others, which have thousands, much of their time. */
 enum { NARROW_DEVICES = 8, NARROW_STAGES = 16 };
 
-/* That plan may be a poor one: where a cell's bound is so many times better, the cell is solved before others begin, and
- * narrow stages come first no longer. With them and the most promising cell alone, t5-large-48 on a100-64 took 1.09 times
- * the instructions, on h100-64 1.30. */
+/* That plan may be a poor one: where a cell's bound is so many times better, the cell is solved before others begin,
+ * and narrow stages come first no longer. With them and the most promising cell alone, t5-large-48 on a100-64 took 1.09
+ * times the instructions, on h100-64 1.30. */
 static const double far = 1.2;
 
 /* ---- the cells ---- */
@@ -90,14 +90,16 @@ static gal_joint_cell *most_promising(gal_joint *o, gal_joint_level below, bool 
 /* Until a plan is known, unless another cell's bound is far better than theirs. */
 static bool narrow_first(gal_joint *o, gal_joint_level below)
 {
-    const gal_joint_cell *of_all = most_promising(o, below, false, NULL, 0);
+    if (o->result->finalist_count > 0) {
+        return false;
+    }
     const gal_joint_cell *of_narrow = most_promising(o, below, true, NULL, 0);
-    return o->result->finalist_count == 0 && of_narrow != NULL &&
-           gal_joint_per_sample(of_narrow) <= far * gal_joint_per_sample(of_all);
+    return of_narrow != NULL &&
+           gal_joint_per_sample(of_narrow) <= far * gal_joint_per_sample(most_promising(o, below, false, NULL, 0));
 }
 
-/* Of the cells that were begun the one of the least bound, if that is far better than the best plan known; else NULL. As
- * long as no plan is known, any is. */
+/* Of the cells that were begun the one of the least bound, if that is far better than the best plan known; else NULL.
+ * As long as no plan is known, any is. */
 static gal_joint_cell *far_better(gal_joint *o, gal_joint_level below, bool narrow)
 {
     const double wanted = gal_joint_wanted_per_sample(o);

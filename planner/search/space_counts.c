@@ -39,7 +39,7 @@ gal_code gal_space_counts_create(const gal_cell_spec *spec, double plan_seconds,
     gal_space_counts counts = {0};
     uint32_t *first = NULL;
     GAL_TRY(gal_block_types_create(spec->model, spec->durations, &types, err));
-    GAL_TRY(gal_screened_create(spec, &types, GAL_ALL_ORDERS, &prices, &screened, err));
+    GAL_TRY(gal_screened_create(spec, &types, GAL_ALL_ORDERS, NULL, &prices, &screened, err));
     counts.of = calloc(types.type_count, sizeof *counts.of);
     first = malloc(((size_t)screened.strategy_count + 1) * sizeof *first);
     if (counts.of == NULL || first == NULL) {

@@ -592,8 +592,7 @@ gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, d
     GAL_TRY(effort == GAL_STAGED_AGAIN ? solve_again(&v, enough_seconds) : solve(&v, enough_seconds, gap));
     v.target = fmin(enough_seconds, out->seconds * (1.0 - gap));
     GAL_TRY(tighten_stages(&v, v.target, &out->bound));
-    if (effort != GAL_STAGED_QUICK && screened->types->table_shared && out->bound < v.target &&
-        out->seconds < HUGE_VAL) {
+    if (effort != GAL_STAGED_QUICK && screened->types->table_shared && out->bound < v.target && v.target < HUGE_VAL) {
         GAL_TRY(bound_ties(&v));
     }
 cleanup:

@@ -22,8 +22,8 @@ typedef struct gal_staged {
 /* How far it goes. GAL_STAGED_ALIKE: as if rows lay alike under all strategies, so that nothing is converted; a bound
  * alone, up to enough_seconds and beyond by the gap, that rules most cells out, and for which first orders of axes do
  * (planner/bound/screened.h). The others take all orders. Ties of the token table take longer than all else, and need a
- * path. With GAL_STAGED_AGAIN out is as an earlier look left it, with a path: nothing but the ties is looked at anew,
- * under those weights. */
+ * path, or to know what is enough. With GAL_STAGED_AGAIN out is as an earlier look left it, with a path: nothing but
+ * the ties is looked at anew, under those weights. */
 typedef enum gal_staged_effort {
     GAL_STAGED_ALIKE,
     GAL_STAGED_QUICK,

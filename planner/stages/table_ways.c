@@ -168,7 +168,7 @@ gal_code gal_table_ways_bound(gal_priced_way *way, uint32_t count, double enough
     if (s.allowed == NULL) {
         GAL_TRY(no_memory(err));
     }
-    s.open[s.open_count++] = (group){0, count, 0.0};
+    s.open[s.open_count++] = (group){0, count, count > 0 ? 0.0 : HUGE_VAL};
     for (;;) {
         const group g = take_least(&s);
         *least = fmin(g.bound, enough_seconds);

@@ -235,7 +235,8 @@ static void check_staged(const gal_random_cell *t, const gal_every_path *all, ui
     const double best = gal_every_path_best(all, limit_bytes);
     gal_cell_spec spec = t->cell->spec;
     spec.arena_limit_bytes = limit_bytes;
-    assert_int_equal(gal_screened_create(&spec, &t->cell->types, GAL_ALL_ORDERS, &prices, &screened, &err), GAL_OK);
+    assert_int_equal(gal_screened_create(&spec, &t->cell->types, GAL_ALL_ORDERS, NULL, &prices, &screened, &err),
+                     GAL_OK);
     if (screened.bound < HUGE_VAL) {
         double again, tied_again;
         const double quick = staged_bound(&screened, GAL_STAGED_QUICK, &again);

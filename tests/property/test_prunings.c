@@ -366,8 +366,8 @@ static void check_cell(trial *t, const off *cell)
     spec.listed = NULL;
     spec.listed_count = 0;
     check_before_prices(t, cell, &spec, enough);
-    assert_int_equal(gal_screened_create(&spec, &t->types, GAL_FIRST_ORDERS, &t->prices, &first, &err), GAL_OK);
-    assert_int_equal(gal_screened_create(&spec, &t->types, GAL_ALL_ORDERS, &t->prices, &screened, &err), GAL_OK);
+    assert_int_equal(gal_screened_create(&spec, &t->types, GAL_FIRST_ORDERS, NULL, &t->prices, &first, &err), GAL_OK);
+    assert_int_equal(gal_screened_create(&spec, &t->types, GAL_ALL_ORDERS, NULL, &t->prices, &screened, &err), GAL_OK);
     assert_true(first.bound <= screened.bound * (1.0 + rounding) && first.bound >= screened.bound * (1.0 - rounding));
     check_few(t, cell, &first);
     check_floors(&first);

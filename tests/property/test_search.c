@@ -291,7 +291,7 @@ static void compare_cell(const trial *t, gal_price_cache *cache, uint32_t pp_deg
     assert_int_equal(gal_block_types_create(&t->model, t->durations, &types, &err), GAL_OK);
     assert_int_equal(gal_screens_create(&t->model, t->durations, &types, spec.space, &screens, &err), GAL_OK);
     assert_int_equal(gal_screen_floor(screens, &spec, &floor_seconds, &floor_bytes, &err), GAL_OK);
-    assert_int_equal(gal_screened_create(&spec, &types, GAL_ALL_ORDERS, &prices, &screened, &err), GAL_OK);
+    assert_int_equal(gal_screened_create(&spec, &types, GAL_ALL_ORDERS, NULL, &prices, &screened, &err), GAL_OK);
     spec.listed = screened.strategy; /* so that both number strategies alike */
     spec.listed_count = screened.strategy_count;
     assert_int_equal(gal_cell_create(&spec, &cell, &err), GAL_OK);
