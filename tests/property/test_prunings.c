@@ -41,11 +41,12 @@ typedef enum pruning {
     TIES,       /* of the token table */
     TIES_AGAIN, /* after a first look */
     COLUMNS,    /* planner/stages/cell_search.h: strategies priced out */
+    LEFT_OUT,   /* planner/bound/screened.h: of those that are left, and of the rest */
     PRUNING_COUNT
 } pruning;
 
-static const char *const pruning_names[PRUNING_COUNT] = {"floors", "some", "prices",     "stages",
-                                                         "firsts", "ties", "ties again", "columns"};
+static const char *const pruning_names[PRUNING_COUNT] = {"floors", "some",       "prices",  "stages",  "firsts",
+                                                         "ties",   "ties again", "columns", "left out"};
 
 /* A cell, by a search that rules nothing out. */
 typedef struct off {
@@ -70,7 +71,8 @@ typedef struct trial {
 
 static struct {
     uint32_t cells, proven, short_of_memory;
-    uint32_t ruled_out[PRUNING_COUNT]; /* cells, each by this alone */
+    uint32_t ruled_out[PRUNING_COUNT];    /* cells, each by this alone */
+    uint32_t unlikely, hopeless, missing; /* types with strategies that are left out; plans that have one */
 } counted;
 
 static uint32_t trial_count(void)
@@ -338,6 +340,69 @@ static void check_reduced(const trial *t, const off *cell, const gal_screened *s
     }
 }
 
+static void add_count(const gal_left_out *left, const gal_block_types *types, uint32_t *count)
+{
+    for (size_t i = 0; left->out != NULL && i < (size_t)types->type_count * left->strategy_count; i++) {
+        *count += left->out[i];
+    }
+}
+
+/* The cell's plan has nothing that is left out, or takes no less than is said of that; in all orders of the axes. */
+static void check_rest(const trial *t, const off *cell, const gal_screened *screened)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < t->types.block_count && cell->seconds < HUGE_VAL; i++) {
+        const gal_strategy *own = &cell->listed[cell->strategy[i]];
+        uint32_t s = 0;
+        while (!gal_strategy_equal(&screened->strategy[s], own)) {
+            s++;
+            assert_true(s < screened->strategy_count);
+        }
+        has = has || !screened->legal[(size_t)t->types.type_of[i] * screened->strategy_count + s];
+    }
+    counted.missing += has;
+    assert_true(!has || screened->rest_seconds <= cell->seconds * (1.0 + rounding));
+    check_bound(t, cell, LEFT_OUT, fmin(screened->bound, screened->rest_seconds));
+}
+
+static void check_left(const trial *t, const off *cell, const gal_cell_spec *spec, const gal_left_out *left,
+                       gal_screened_prices **prices)
+{
+    gal_screened screened = {0};
+    gal_error err = {0};
+    assert_int_equal(gal_screened_create(spec, &t->types, GAL_FIRST_ORDERS, left, prices, &screened, &err), GAL_OK);
+    assert_true(screened.rest_seconds == left->seconds);
+    gal_screened_free(&screened);
+    assert_int_equal(gal_screened_create(spec, &t->types, GAL_ALL_ORDERS, left, prices, &screened, &err), GAL_OK);
+    check_rest(t, cell, &screened);
+    gal_screened_free(&screened);
+}
+
+/* What a cell of one stage does without, as it is unlikely, and then as no plan with it is faster than about what the
+ * cell takes. */
+static void check_left_out(trial *t, const off *cell, const gal_cell_spec *spec)
+{
+    gal_screened_prices *own = NULL;
+    gal_left_out left = {0};
+    double bound = 0.0;
+    gal_error err = {0};
+    const double enough = cell->seconds * gal_random_between(&t->random, 0.97, 1.01);
+    if (spec->pp_degree > 1) {
+        return;
+    }
+    assert_int_equal(gal_screened_bound_some(spec, &t->types, t->screens, HUGE_VAL, &own, &bound, &err), GAL_OK);
+    assert_int_equal(gal_screened_leave_unlikely(spec, &t->types, bound, own, &left, &err), GAL_OK);
+    add_count(&left, &t->types, &counted.unlikely);
+    check_left(t, cell, spec, &left, &own);
+    gal_left_out_free(&left);
+    assert_int_equal(gal_screened_leave_hopeless(spec, &t->types, enough, own, &left, &err), GAL_OK);
+    assert_true(left.seconds >= enough);
+    add_count(&left, &t->types, &counted.hopeless);
+    check_left(t, cell, spec, &left, &own);
+    gal_left_out_free(&left);
+    gal_screened_prices_free(own);
+}
+
 /* A plan that is no faster than give_up_seconds is not looked for: the bound is then of faster ones alone. */
 static void check_columns(const trial *t, const off *cell, gal_screened *screened, double give_up_seconds)
 {
@@ -370,6 +435,7 @@ static void check_cell(trial *t, const off *cell)
     assert_int_equal(gal_screened_create(&spec, &t->types, GAL_ALL_ORDERS, NULL, &t->prices, &screened, &err), GAL_OK);
     assert_true(first.bound <= screened.bound * (1.0 + rounding) && first.bound >= screened.bound * (1.0 - rounding));
     check_few(t, cell, &first);
+    check_left_out(t, cell, &spec);
     check_floors(&first);
     check_bound(t, cell, PRICES, screened.bound);
     check_reduced(t, cell, &screened);
@@ -539,6 +605,9 @@ static void test_nothing_is_ruled_out_wrongly(void **state)
         print_message("%s: %u cells ruled out\n", pruning_names[by], counted.ruled_out[by]);
         assert_true(trials < TRIALS_TO_COUNT || counted.ruled_out[by] >= trials / 10);
     }
+    print_message("left out: %u unlikely, %u hopeless; %u plans have one\n", counted.unlikely, counted.hopeless,
+                  counted.missing);
+    assert_true(counted.unlikely > 0 && counted.hopeless > 0 && counted.missing > 0);
     assert_true(counted.proven >= counted.cells - counted.cells / 20);
 }
 
