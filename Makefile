@@ -506,7 +506,7 @@ bench-solve:
 	@$(MAKE) $(J) all tests
 	@bash tests/bench/solve.sh $(BUILD)
 
-## bench-search: time and memory of whole searches, from catalogue names to the written plan (15 seconds)
+## bench-search: time and memory of whole searches, from catalogue names to the written plan (25 seconds)
 .PHONY: bench-search
 bench-search:
 	@$(MAKE) $(J) all

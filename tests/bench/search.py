@@ -3,7 +3,8 @@
 
 Usage: tests/bench/search.py GALPLAN [RUNS]
 
-Median wall time of RUNS (15) processes and the largest resident set of any, beside the target; what each found. A search
+Median wall time of RUNS (15) processes, or as many as take 3 seconds (a machine is slow for part of a second, in which
+there are fifteen of the shortest), and the largest resident set of any, beside the target; what each found. A search
 that takes longer than a minute is stopped and reported as such. Exit 1 if a target is missed."""
 import json
 import os
@@ -15,6 +16,7 @@ import tempfile
 import time
 
 LIMIT_SECONDS = 60
+LEAST_SECONDS = 3
 MOST_MEGABYTES = 200
 # what is searched, target in milliseconds
 CASES = [
@@ -44,6 +46,15 @@ def run(galplan, arguments, folder):
         return took, usage.ru_maxrss / 1024, json.load(text)
 
 
+def run_all(galplan, arguments, runs):
+    with tempfile.TemporaryDirectory() as folder:
+        results = []
+        began = time.monotonic()
+        while len(results) < runs or time.monotonic() - began < LEAST_SECONDS:
+            results.append(run(galplan, arguments, folder))
+    return results
+
+
 def main():
     galplan = sys.argv[1]
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_SECONDS, resource.RLIM_INFINITY))  # which each process has too
@@ -51,8 +62,7 @@ def main():
     missed = False
     print(f"{'search':64} {'median':>10} {'target':>9} {'memory':>9}  {'samples/s':>9} {'gap':>8}")
     for arguments, target in CASES:
-        with tempfile.TemporaryDirectory() as folder:
-            results = [run(galplan, arguments, folder) for _ in range(runs)]
+        results = run_all(galplan, arguments, runs)
         name = " ".join(a for a in arguments if not a.startswith("--m") and not a.startswith("--c"))
         megabytes = max(r[1] for r in results)
         if any(r[0] is None for r in results):
