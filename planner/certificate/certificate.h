@@ -1,21 +1,20 @@
 /* The bound of a plan's certificate, proved again from prices alone: nothing here is shared with the search.
  *
  * No plan of a cell runs faster than its kernels alone take (costmodel/floor.h); where that is not enough, none has a
- * lower objective (costmodel/objective.h). Of one stage blocks first take what their prices are at least; then a few
- * types have prices, the others take what their kernels do, which is no more. For P stages that cut the chain of blocks
- * it is at least n max round_p + sum added_p + common round  forward and backward of a stage's blocks, its turns and
- * conversions added  k round + w tail (first stage: nothing hides it; 0 <= w <= 1, for what is negative counts as 0)
- *            + update / P (the slowest is no less than the mean) + (k + 1) transfer
- * n, and k of the stage: gal_round_counts_of; with one stage m round + w tail + once + update
- * (costmodel/lag.h; where some types have kernels alone w is 0: others may hide what these leave). Of ZeRO-3 neighbours
- * are taken to hide all that they may (costmodel/price.h), which no company makes less. What blocks take
- * together on a stage is bounded by weak duality: any price >= 0 per byte over the limit may be charged, and what is
- * left is a shortest path through the chain. Of the bytes that blocks use in turn the stage has at least the largest of
- * one, so they are taken in bands: in a band larger ones may not be had and its smallest is charged. Where that is not
- * enough all choices of a stage are counted, block by whole block. Cuts that take less than the claim are looked for,
- * stage by stage: none left is the proof. Source of the dual bound: M. L. Fisher, "The Lagrangian Relaxation Method for
- * Solving Integer Programming Problems", 1981; of its price: G. Y. Handler, I. Zang, "A dual algorithm for the
- * constrained shortest path problem", 1980. */
+ * lower objective (costmodel/objective.h). Of one stage blocks first take what their prices are at least; then what is
+ * cheapest by that has its price. For P stages that cut the chain of blocks it is at least
+ * n max round_p + sum added_p + common: round is forward and backward of a stage's blocks, its turns and conversions;
+ * added is k round + w tail (first stage: nothing hides it; 0 <= w <= 1, for what is negative counts as 0) + update / P
+ * (the slowest is no less than the mean) + (k + 1) transfer. n, and k of the stage: gal_round_counts_of; with one stage
+ * m round + w tail + once + update (costmodel/lag.h; of kernels alone w is 0: others may hide what these leave). Of
+ * ZeRO-3 neighbours are taken to hide all that they may (costmodel/price.h), which no company makes less. What blocks
+ * take together on a stage is bounded by weak duality: any price >= 0 per byte over the limit may be charged, and what
+ * is left is a shortest path through the chain. Of the bytes that blocks use in turn the stage has at least the largest
+ * of one, so they are taken in bands: in a band larger ones may not be had and its smallest is charged. Where that is
+ * not enough all choices of a stage are counted, block by whole block. Cuts that take less than the claim are looked
+ * for, stage by stage: none left is the proof. Source of the dual bound: M. L. Fisher, "The Lagrangian Relaxation
+ * Method for Solving Integer Programming Problems", 1981; of its price: G. Y. Handler, I. Zang, "A dual algorithm for
+ * the constrained shortest path problem", 1980. */
 #ifndef GAL_PLANNER_CERTIFICATE_CERTIFICATE_H
 #define GAL_PLANNER_CERTIFICATE_CERTIFICATE_H
 

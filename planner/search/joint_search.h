@@ -3,8 +3,9 @@
  * Every cell has a bound: by compute alone (planner/bound/screen.h), by prices (planner/bound/screened.h), by whole
  * blocks on whole stages, which finds a path as well (planner/stages/staged.h), by branch and bound
  * (planner/stages/cell_search.h; interleaved and zero bubble: among uniform plans). The cell of the least bound per
- * sample gets its next one first; until a plan is known narrow stages, whose bounds are soon found, before all others that
- * are not far better, and a cell that was begun before others.
+ * sample gets its next one first; until a plan is known narrow stages, whose bounds are soon found, before all others
+ * that are not far better, and a cell that was begun before others. Of one stage, whose strategies are most, a first
+ * plan is looked for among those that some prices show to be likely, and what is then in no faster plan gets no price.
  * Where the space has offload, which gains nothing but bytes, parts of it are searched first (joint_parts.c): without
  * offload on devices of any size, whose bounds are those of all plans; a plan of these that has no room, with as much
  * of it in the host's memory as makes it fit; without offload within memory. Mostly nothing is left then. What branch
