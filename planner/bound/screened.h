@@ -72,7 +72,8 @@ gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_type
 
 /* What a cell may do without, by what gal_screened_bound_some has asked for; nothing where it has asked for nothing.
  * hopeless: strategies with which no plan is faster than enough_seconds, under one price of memory, by prices or by
- * what they take at least. unlikely: those of which no type was priced, as others were cheaper; bound: the cell's.
+ * what they take at least. unlikely: those of which no type was priced, as others were cheaper, and all but first
+ * orders; bound: the cell's.
  * GAL_ERR_SYSTEM without memory. */
 gal_code gal_screened_leave_hopeless(const gal_cell_spec *spec, const gal_block_types *types, double enough_seconds,
                                      gal_screened_prices *prices, gal_left_out *out, gal_error *err);

@@ -293,6 +293,7 @@ gal_code gal_screened_leave_unlikely(const gal_cell_spec *spec, const gal_block_
         return GAL_OK;
     }
     const gal_code code = left_out_create(types, own, out, err);
+    out->seconds = bound; /* the other orders are left out too */
     for (uint32_t i = 0; code == GAL_OK && i < own->strategy_count; i++) {
         bool any = false;
         for (uint32_t type = 0; type < types->type_count; type++) {
@@ -300,7 +301,6 @@ gal_code gal_screened_leave_unlikely(const gal_cell_spec *spec, const gal_block_
         }
         for (uint32_t type = 0; type < types->type_count && !any; type++) {
             out->out[(size_t)type * own->strategy_count + i] = true;
-            out->seconds = bound;
         }
     }
     return code;

@@ -42,11 +42,12 @@ typedef enum pruning {
     TIES_AGAIN, /* after a first look */
     COLUMNS,    /* planner/stages/cell_search.h: strategies priced out */
     LEFT_OUT,   /* planner/bound/screened.h: of those that are left, and of the rest */
+    LOOK,       /* for a first plan */
     PRUNING_COUNT
 } pruning;
 
-static const char *const pruning_names[PRUNING_COUNT] = {"floors", "some",       "prices",  "stages",  "firsts",
-                                                         "ties",   "ties again", "columns", "left out"};
+static const char *const pruning_names[PRUNING_COUNT] = {"floors", "some",       "prices",  "stages",   "firsts",
+                                                         "ties",   "ties again", "columns", "left out", "look"};
 
 /* A cell, by a search that rules nothing out. */
 typedef struct off {
@@ -365,13 +366,28 @@ static void check_rest(const trial *t, const off *cell, const gal_screened *scre
     check_bound(t, cell, LEFT_OUT, fmin(screened->bound, screened->rest_seconds));
 }
 
-static void check_left(const trial *t, const off *cell, const gal_cell_spec *spec, const gal_left_out *left,
+/* Where a first plan is looked for, among first orders of what is likely. */
+static void check_look(const trial *t, const off *cell, const gal_screened *likely)
+{
+    uint32_t stage[BLOCKS_MOST] = {0}, strategy[BLOCKS_MOST] = {0};
+    double weights[2 * GAL_STAGES_MAX] = {0};
+    gal_staged staged = {.stage = stage, .strategy = strategy, .weights = weights};
+    gal_error err = {0};
+    assert_int_equal(gal_staged_solve(likely, HUGE_VAL, 0.0, GAL_STAGED_QUICK, &staged, &err), GAL_OK);
+    check_bound(t, cell, LOOK, fmin(staged.bound, likely->rest_seconds));
+    assert_true(staged.seconds >= cell->bound * (1.0 - rounding));
+}
+
+static void check_left(const trial *t, const off *cell, const gal_cell_spec *spec, const gal_left_out *left, bool looks,
                        gal_screened_prices **prices)
 {
     gal_screened screened = {0};
     gal_error err = {0};
     assert_int_equal(gal_screened_create(spec, &t->types, GAL_FIRST_ORDERS, left, prices, &screened, &err), GAL_OK);
     assert_true(screened.rest_seconds == left->seconds);
+    if (looks) {
+        check_look(t, cell, &screened);
+    }
     gal_screened_free(&screened);
     assert_int_equal(gal_screened_create(spec, &t->types, GAL_ALL_ORDERS, left, prices, &screened, &err), GAL_OK);
     check_rest(t, cell, &screened);
@@ -393,12 +409,12 @@ static void check_left_out(trial *t, const off *cell, const gal_cell_spec *spec)
     assert_int_equal(gal_screened_bound_some(spec, &t->types, t->screens, HUGE_VAL, &own, &bound, &err), GAL_OK);
     assert_int_equal(gal_screened_leave_unlikely(spec, &t->types, bound, own, &left, &err), GAL_OK);
     add_count(&left, &t->types, &counted.unlikely);
-    check_left(t, cell, spec, &left, &own);
+    check_left(t, cell, spec, &left, bound < HUGE_VAL, &own);
     gal_left_out_free(&left);
     assert_int_equal(gal_screened_leave_hopeless(spec, &t->types, enough, own, &left, &err), GAL_OK);
     assert_true(left.seconds >= enough);
     add_count(&left, &t->types, &counted.hopeless);
-    check_left(t, cell, spec, &left, &own);
+    check_left(t, cell, spec, &left, false, &own);
     gal_left_out_free(&left);
     gal_screened_prices_free(own);
 }
