@@ -33,7 +33,7 @@ typedef struct gal_screened_prices {
     uint32_t pp_degree, samples, strategy_count;
     gal_screened_orders which;
     gal_strategy *strategy;
-    uint32_t *first;         /* [strategy] the number of its first order, where those alone are listed */
+    uint32_t *first;         /* [strategy] its first order, as the list of first orders numbers it */
     uint8_t *part;           /* [strategy] gal_price_part_of */
     bool *legal, *priced;    /* [type][strategy] by the rules, and once priced by that too */
     gal_screened_item *item; /* [type][strategy] of what is legal and priced, or, of a type that is ... */
@@ -73,8 +73,7 @@ gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_type
 /* What a cell may do without, by what gal_screened_bound_some has asked for; nothing where it has asked for nothing.
  * hopeless: strategies with which no plan is faster than enough_seconds, under one price of memory, by prices or by
  * what they take at least. unlikely: those of which no type was priced, as others were cheaper, and all but first
- * orders; bound: the cell's.
- * GAL_ERR_SYSTEM without memory. */
+ * orders; bound: the cell's. GAL_ERR_SYSTEM without memory. */
 gal_code gal_screened_leave_hopeless(const gal_cell_spec *spec, const gal_block_types *types, double enough_seconds,
                                      gal_screened_prices *prices, gal_left_out *out, gal_error *err);
 gal_code gal_screened_leave_unlikely(const gal_cell_spec *spec, const gal_block_types *types, double bound,
