@@ -52,7 +52,8 @@ typedef struct gal_block_host {
 typedef struct gal_block_memory {
     gal_block_bytes bytes;
     uint64_t relayout_entry, carried_relayout;
-    uint64_t beside; /* of a price: the boundary rows of a second sub-batch, which have a ring of their own; else 0 */
+    bool halved; /* of a price: works on two sub-batches. The boundary rows of the second have a ring of their own, and
+                  * work of odd blocks lies behind that of even ones */
     uint64_t shared_bytes[GAL_SHARED_COUNT]; /* of state and gradient: what is of each shared tensor */
     gal_ring_turns gathers_forward, gathers_backward, gathers_evaluate, buckets;
     gal_block_host host;

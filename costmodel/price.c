@@ -276,10 +276,7 @@ static gal_code read_memory(const gal_price_cache *cache, const gal_price_query 
     out->relayout_entry = 0;
     out->bytes.boundary =
         gal_price_rows_bytes(cache->model, query->strategy, query->microbatch_samples, cache->shape[query->type].out);
-    if (gal_strategy_halves(query->strategy, cache->shape[query->type].kind)) {
-        out->bytes.work *= 2;
-        out->beside = out->bytes.boundary;
-    }
+    out->halved = gal_strategy_halves(query->strategy, cache->shape[query->type].kind);
     return GAL_OK;
 }
 

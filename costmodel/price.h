@@ -77,9 +77,7 @@ typedef struct gal_block_price {
         lag_seconds; /* ... the rest, of which the sum over a stage counts where it is above 0: may be below (lag.h) */
     double link_share[GAL_LINK_LEVELS_MAX]; /* of forward and backward: while collectives take the links of a level; of
                                              * what is priced by its gain that of the blocks beside it. At most 1 */
-    const gal_block_memory *memory; /* the cache's; bytes.relayout is 0. Of a block of two sub-batches at most, beside
-                                     * any neighbours: twice its work, as that of odd blocks lies behind that of even
-                                     * ones, and its boundary */
+    const gal_block_memory *memory;         /* the cache's; bytes.relayout is 0 */
 } gal_block_price;
 
 /* Whether it gathers weights, by which a neighbour hides less (costmodel/hidden.h). */

@@ -42,7 +42,8 @@ static void take_price(const gal_cell_spec *spec, const gal_block_types *types, 
     }
     item->saved_bytes = (double)bytes->saved;
     item->work_bytes = (double)bytes->work;
-    const gal_shared_bytes turn = gal_cell_shared_of(price->memory, spec->prefetch_depth);
+    const gal_shared_bytes turn =
+        gal_cell_shared_of(price->memory, spec->prefetch_depth, gal_cell_work_sides(spec->space, types, type));
     item->turn_bytes = (double)gal_shared_sum(&turn);
     item->boundary_bytes = bytes->boundary;
     item->memory = price->memory;

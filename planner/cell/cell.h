@@ -6,9 +6,8 @@
  * that no path has 2^53 of them: sums are exact in any order, paths of equal prices have equal times, and a path is
  * rounded by at most 4 (blocks + 1) (microbatches + 1) unit_seconds. Its bytes are the closed form of
  * costmodel/memory.h where what blocks use in turn is charged at its most: each ring at its depth times the largest
- * use, a conversion at the most it can take from any order of samples (planner/space/conversions.h), two sub-batches at
- * what they take beside neighbours like them, and joined where a stage ends. So a path that fits here fits when it is
- * placed.
+ * use, a conversion at the most it can take from any order of samples (planner/space/conversions.h), two sub-batches as
+ * joined where a stage ends. So a path that fits here fits when it is placed.
  *
  * Off the chain:
  *   the token table       its holders are alike (gal_cell_tables_alike); on a stage of several one has the bytes and
@@ -53,7 +52,9 @@ typedef enum gal_shared_kind {
     GAL_SHARED_BOUNDARY,
     GAL_SHARED_SCRATCH,
     GAL_SHARED_RELAYOUT,
-    GAL_SHARED_WORK,
+    GAL_SHARED_WORK_EVEN, /* of even blocks and of odd ones, by their numbers in the chain; half of each is of a block
+                           */
+    GAL_SHARED_WORK_ODD,  /* that works on whole microbatches, which may lie across both */
     GAL_SHARED_STAGED_INPUT, /* what leaves the device: inputs, and the rest, which another block may have most of */
     GAL_SHARED_STAGED_SAVED,
     GAL_SHARED_BESIDE, /* boundary rows of second sub-batches */
@@ -65,8 +66,11 @@ typedef struct gal_shared_bytes {
     int64_t of[GAL_SHARED_KIND_COUNT];
 } gal_shared_bytes;
 
-/* Of a block alone. */
-gal_shared_bytes gal_cell_shared_of(const gal_block_memory *memory, uint32_t prefetch_depth);
+/* Where work of a type's blocks may lie: gal_block_types.type_sides; 0 where no block works on two sub-batches, and one
+ * of both kinds has all. */
+uint32_t gal_cell_work_sides(const gal_space *space, const gal_block_types *types, uint32_t type);
+/* Of a block alone. Of two sub-batches work is charged to each side where blocks of the type lie. */
+gal_shared_bytes gal_cell_shared_of(const gal_block_memory *memory, uint32_t prefetch_depth, uint32_t work_sides);
 
 /* What one step of a path adds. */
 typedef struct gal_cell_step {

@@ -19,18 +19,28 @@ static uint64_t largest_turn(const gal_ring_turns *turns)
     return most;
 }
 
-gal_shared_bytes gal_cell_shared_of(const gal_block_memory *memory, uint32_t prefetch_depth)
+uint32_t gal_cell_work_sides(const gal_space *space, const gal_block_types *types, uint32_t type)
 {
+    return space->overlap ? types->type_sides[type] : 0;
+}
+
+gal_shared_bytes gal_cell_shared_of(const gal_block_memory *memory, uint32_t prefetch_depth, uint32_t work_sides)
+{
+    const bool across = !memory->halved && work_sides != 0;
+    const int64_t work = (int64_t)memory->bytes.work / (across ? 2 : 1);
+    const bool is_even = memory->halved ? work_sides != GAL_SIDE_ODD : true;
+    const bool is_odd = memory->halved ? work_sides != GAL_SIDE_EVEN : across;
     const uint64_t gathers =
         larger(largest_turn(&memory->gathers_forward),
                larger(largest_turn(&memory->gathers_backward), largest_turn(&memory->gathers_evaluate)));
     return (gal_shared_bytes){.of = {[GAL_SHARED_GATHERED] = (int64_t)(prefetch_depth * gathers),
                                      [GAL_SHARED_BUCKET] = (int64_t)(2 * largest_turn(&memory->buckets)),
                                      [GAL_SHARED_SCRATCH] = (int64_t)memory->bytes.scratch,
-                                     [GAL_SHARED_WORK] = (int64_t)memory->bytes.work,
+                                     [GAL_SHARED_WORK_EVEN] = is_even ? work : 0,
+                                     [GAL_SHARED_WORK_ODD] = is_odd ? work : 0,
                                      [GAL_SHARED_STAGED_INPUT] = (int64_t)(2 * memory->bytes.staged_input),
                                      [GAL_SHARED_STAGED_SAVED] = (int64_t)(2 * memory->bytes.staged_saved),
-                                     [GAL_SHARED_BESIDE] = (int64_t)memory->beside}};
+                                     [GAL_SHARED_BESIDE] = (int64_t)(memory->halved ? memory->bytes.boundary : 0)}};
 }
 
 /* ---- rounding ---- */
@@ -176,7 +186,8 @@ static gal_cell_node node_of(const gal_cell *cell, uint32_t type, uint32_t stage
                   .awaits = cell->spec.pp_degree == 1 && gal_lag_is_awaited(&cell->strategy[strategy]),
                   .once_seconds = rounded(cell, price->once_seconds) + table_seconds(cell, block, stage, strategy),
                   .bytes = state_bytes(price->memory, borrows) + (int64_t)(cell->in_flight[stage] * bytes->saved),
-                  .shared = gal_cell_shared_of(price->memory, cell->spec.prefetch_depth)},
+                  .shared = gal_cell_shared_of(price->memory, cell->spec.prefetch_depth,
+                                               gal_cell_work_sides(cell->spec.space, &cell->types, type))},
         .enter_seconds = rounded(cell, price->enter_seconds + price->hidden_before.forward_seconds),
         .enter_backward_seconds = rounded(cell, hidden_share(cell) * price->hidden_before.backward_seconds),
         .enter_tail_seconds = rounded(cell, price->tail_seconds),

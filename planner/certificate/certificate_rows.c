@@ -38,7 +38,7 @@ static double turn_bytes(const gal_cert_prices *v, const gal_block_memory *m)
     const double gathers =
         fmax(largest(&m->gathers_forward), fmax(largest(&m->gathers_backward), largest(&m->gathers_evaluate)));
     return v->cell->prefetch_depth * gathers + 2.0 * largest(&m->buckets) + (double)m->bytes.scratch +
-           (double)m->bytes.work + (double)m->beside;
+           (double)m->bytes.work + (m->halved ? (double)m->bytes.boundary : 0.0);
 }
 
 void gal_cert_row_price(const gal_cert_prices *v, const gal_block_price *price, gal_cert_row *row)

@@ -79,7 +79,8 @@ static gal_least_item item_of(gal_least_items *items, uint32_t type, uint32_t st
                             .boundary = (int64_t)memory->bytes.boundary,
                             .carried_out = carried_bytes(items, shape->carried_out, strategy),
                             .carried_in = carried_bytes(items, shape->carried_in, strategy),
-                            .shared = gal_cell_shared_of(memory, items->spec->prefetch_depth)};
+                            .shared = gal_cell_shared_of(memory, items->spec->prefetch_depth,
+                                                         gal_cell_work_sides(items->spec->space, items->types, type))};
 }
 
 /* Where they stand alike and a is nowhere larger. */

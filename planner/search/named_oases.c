@@ -135,7 +135,8 @@ static void price_block(const plan_view *v, uint32_t block, uint32_t s, gal_oase
         out->saved_bytes = bytes->saved;
         out->runtime_bytes = (uint64_t)(gal_shared_sum(&node->block.shared) + 2 * node->boundary_bytes);
         if (has_halves(v, block, &cell->strategy[strategy])) { /* beside its neighbour's */
-            out->runtime_bytes += (uint64_t)node->block.shared.of[GAL_SHARED_WORK];
+            out->runtime_bytes +=
+                (uint64_t)(node->block.shared.of[GAL_SHARED_WORK_EVEN] + node->block.shared.of[GAL_SHARED_WORK_ODD]);
         }
     }
 }

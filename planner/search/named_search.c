@@ -195,7 +195,45 @@ static void add_misfit(search *s, const gal_cell *cell, uint64_t bytes)
     }
 }
 
-static gal_code add_proposal(search *s, const gal_cell *cell, double objective_seconds, gal_error *err)
+/* What a cell has a block under: of one that does not work on two sub-batches, the same without overlap. */
+static uint32_t strategy_in(const gal_cell *cell, const gal_plan *plan, uint32_t block)
+{
+    gal_strategy wanted = *gal_plan_block_strategy(plan, block);
+    if (!gal_strategy_halves(&wanted, cell->types.shape[cell->types.type_of[block]].kind)) {
+        wanted.overlap = GAL_OVERLAP_NONE;
+    }
+    uint32_t strategy = 0;
+    while (strategy < cell->strategy_count && !gal_strategy_equal(&cell->strategy[strategy], &wanted)) {
+        strategy++;
+    }
+    GAL_ASSERT(strategy < cell->strategy_count);
+    return strategy;
+}
+
+/* The rule's schedule; *bytes as the cell with such strategies charges the plan. */
+static gal_code finish(search *s, const gal_cell *cell, gal_plan *plan, double *seconds, uint64_t *bytes,
+                       gal_error *err)
+{
+    gal_space space = *cell->spec.space;
+    gal_cell_spec spec = cell->spec;
+    gal_cell *with = NULL;
+    s->rule->finish(plan);
+    space.overlap = true;
+    spec.space = &space;
+    gal_code code = gal_cell_create(&spec, &with, err);
+    if (code != GAL_OK) {
+        return code;
+    }
+    for (uint32_t block = 0; block < with->block_count; block++) {
+        s->trial_strategy[block] = strategy_in(with, plan, block);
+    }
+    (void)gal_cell_evaluate(with, s->stage, s->trial_strategy, bytes);
+    gal_cell_free(with);
+    return gal_plan_objective(s->cache, s->request->durations, plan, seconds, err);
+}
+
+/* bytes: as the cell charges it. */
+static gal_code add_proposal(search *s, const gal_cell *cell, double objective_seconds, uint64_t bytes, gal_error *err)
 {
     gal_finalist *finalist = gal_finalist_add(s->request, &cell->spec, &s->out->search);
     if (finalist == NULL) {
@@ -203,17 +241,16 @@ static gal_code add_proposal(search *s, const gal_cell *cell, double objective_s
     }
     gal_code code = gal_finalist_write_path(cell->strategy, s->stage, s->strategy, &finalist->plan, err);
     if (code == GAL_OK && s->rule->finish != NULL) {
-        s->rule->finish(&finalist->plan);
-        code = gal_plan_objective(s->cache, s->request->durations, &finalist->plan, &objective_seconds, err);
+        code = finish(s, cell, &finalist->plan, &objective_seconds, &bytes, err);
     }
     if (code == GAL_OK) {
         finalist->plan.objective_seconds = finalist->objective_seconds = objective_seconds;
         code = gal_finalist_predict(s->request, finalist, err);
     }
-    const uint64_t peak_bytes = finalist->peak_bytes;
-    if (code == GAL_OK && peak_bytes > cell->spec.arena_limit_bytes + finalist->plan.fixed_bytes) {
+    if (code == GAL_OK && bytes > cell->spec.arena_limit_bytes) {
+        bytes += finalist->plan.fixed_bytes;
         gal_finalist_drop(&s->out->search); /* by what was added */
-        add_misfit(s, cell, peak_bytes);
+        add_misfit(s, cell, bytes);
     } else if (code == GAL_OK) {
         sort_in(s);
     }
@@ -231,7 +268,7 @@ static gal_code value_proposal(search *s, const gal_cell *cell, gal_error *err)
         add_misfit(s, cell, bytes + gal_durations_fixed_bytes(cell->spec.durations));
         return GAL_OK;
     }
-    return add_proposal(s, cell, seconds, err);
+    return add_proposal(s, cell, seconds, bytes, err);
 }
 
 /* ---- all cells ---- */

@@ -60,6 +60,7 @@ static void number_types(const gal_model *model, const gal_durations *durations,
         gal_model_block(model, i, &shape);
         const uint32_t known = types->type_count;
         types->type_of[i] = number_of(types, like, &shape);
+        types->type_sides[types->type_of[i]] |= i % 2 == 0 ? GAL_SIDE_EVEN : GAL_SIDE_ODD;
         if (types->type_count > known) {
             types->type_first[known] = i;
             types->type_like[known] = first_like(types, like, known);
@@ -96,6 +97,7 @@ gal_code gal_block_types_create(const gal_model *model, const gal_durations *dur
                              .type_of = calloc(blocks, sizeof *types.type_of),
                              .pair_of = calloc(blocks, sizeof *types.pair_of),
                              .type_first = calloc(blocks, sizeof *types.type_first),
+                             .type_sides = calloc(blocks, sizeof *types.type_sides),
                              .type_like = calloc(blocks, sizeof *types.type_like),
                              .pair_first = calloc(blocks, sizeof *types.pair_first),
                              .pair_repeats = calloc(blocks, sizeof *types.pair_repeats),
@@ -103,8 +105,8 @@ gal_code gal_block_types_create(const gal_model *model, const gal_durations *dur
                              .flow = calloc(blocks, sizeof *types.flow),
                              .shape = calloc(blocks, sizeof *types.shape)};
     if (types.type_of == NULL || types.pair_of == NULL || types.type_first == NULL || types.type_like == NULL ||
-        types.pair_first == NULL || types.pair_repeats == NULL || types.pair_flow == NULL || types.flow == NULL ||
-        types.shape == NULL) {
+        types.type_sides == NULL || types.pair_first == NULL || types.pair_repeats == NULL || types.pair_flow == NULL ||
+        types.flow == NULL || types.shape == NULL) {
         gal_block_types_free(&types);
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
@@ -122,6 +124,7 @@ void gal_block_types_free(gal_block_types *types)
     free(types->pair_repeats);
     free(types->pair_first);
     free(types->type_like);
+    free(types->type_sides);
     free(types->type_first);
     free(types->pair_of);
     free(types->type_of);

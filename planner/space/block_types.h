@@ -6,11 +6,14 @@
 
 #include "costmodel/alike.h"
 
+enum { GAL_SIDE_EVEN = 1, GAL_SIDE_ODD = 2 };
+
 typedef struct gal_block_types {
     uint32_t block_count, type_count, pair_count, flow_count;
     uint32_t *type_of;      /* [block] */
     uint32_t *pair_of;      /* [block]: its number with the block before; of block 0 none */
     uint32_t *type_first;   /* [type]: its first block */
+    uint32_t *type_sides;   /* [type]: GAL_SIDE_EVEN, GAL_SIDE_ODD or both: where its blocks lie in the chain */
     uint32_t *type_like;    /* [type]: the first one that costs alike, whatever is carried past it */
     uint32_t *pair_first;   /* [pair]: the later block of the first such pair */
     uint32_t *pair_repeats; /* [pair]: how many there are */

@@ -125,7 +125,8 @@ static double turn_bytes(const filler *f, uint32_t group_count)
         for (uint32_t j = 0; j < f->group[i].item_count; j++) {
             if (f->group[i].taken[j] > 0) {
                 const gal_shared_bytes one =
-                    gal_cell_shared_of(own[f->group[i].item[j].strategy].memory, s->spec.prefetch_depth);
+                    gal_cell_shared_of(own[f->group[i].item[j].strategy].memory, s->spec.prefetch_depth,
+                                       gal_cell_work_sides(s->spec.space, s->types, f->type_of_group[i]));
                 gal_shared_join(&most, &one);
             }
         }

@@ -166,10 +166,11 @@ static void check_strategy(gal_price_cache *cache, gal_floors *floors, const gal
                  gal_strategy_name(strategy, name), floor.seconds, seconds, tail, update);
     }
     assert_true(floor.saved_bytes <= price->memory->bytes.saved);
-    if (floor.work_bytes > price->memory->bytes.work) {
+    const uint64_t work = price->memory->bytes.work * (price->memory->halved ? 2 : 1); /* of one sub-batch */
+    if (floor.work_bytes > work) {
         char name[GAL_STRATEGY_NAME_BYTES];
         fail_msg("type %u, %s: floor %llu bytes of work, price %llu", type, gal_strategy_name(strategy, name),
-                 (unsigned long long)floor.work_bytes, (unsigned long long)price->memory->bytes.work);
+                 (unsigned long long)floor.work_bytes, (unsigned long long)work);
     }
     assert_true(floor.state_bytes / (devices / tp) <= price->memory->bytes.state + price->memory->bytes.gradient);
     assert_true(floor.seconds > 0.0);

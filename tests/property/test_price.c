@@ -243,38 +243,52 @@ static void swins(void **unused)
     check_group("Swin, ZeRO-2 and 3, mixed", GAL_FAMILY_SWIN, true, true);
 }
 
-/* What leaves the device, of one chunk: a search charges no less than its program has (planner/cell/cell.h). Returns
- * whether blocks' inputs and the rest are most in different ones. */
-static bool check_staged(gal_price_cache *cache, const gal_plan *plan, uint32_t stage, const gal_program *program)
+/* How often blocks' inputs and the rest of what leaves the device are most in different blocks; how often work of even
+ * and of odd blocks lies behind each other, and is charged as it is. */
+typedef struct in_turn {
+    uint32_t apart, behind;
+} in_turn;
+
+/* Of what blocks of one chunk use in turn: a search charges no less than its program has (planner/cell/cell.h). */
+static void check_in_turn(gal_price_cache *cache, const gal_block_types *types, const gal_plan *plan, uint32_t stage,
+                          const gal_program *program, in_turn *seen)
 {
     gal_shared_bytes charged = {0};
-    int64_t most_of_one = 0;
+    int64_t staged_of_one = 0, work_of_one = 0;
     const uint32_t first = gal_plan_stage_first_block(plan, stage);
     for (uint32_t block = first; block < first + gal_plan_stage_block_count(plan, stage); block++) {
         gal_error err = {0};
         const gal_block_price *price = NULL;
         const gal_price_query query = gal_price_query_of(plan, stage, block);
         assert_int_equal(gal_price_block(cache, &query, &price, &err), GAL_OK);
-        const gal_shared_bytes own = gal_cell_shared_of(price->memory, plan->prefetch_depth);
-        const int64_t of_one = own.of[GAL_SHARED_STAGED_INPUT] + own.of[GAL_SHARED_STAGED_SAVED];
-        most_of_one = of_one > most_of_one ? of_one : most_of_one;
+        const gal_shared_bytes own =
+            gal_cell_shared_of(price->memory, plan->prefetch_depth, types->type_sides[types->type_of[block]]);
+        const int64_t staged = own.of[GAL_SHARED_STAGED_INPUT] + own.of[GAL_SHARED_STAGED_SAVED];
+        const int64_t work = own.of[GAL_SHARED_WORK_EVEN] + own.of[GAL_SHARED_WORK_ODD];
+        staged_of_one = staged > staged_of_one ? staged : staged_of_one;
+        work_of_one = work > work_of_one ? work : work_of_one;
         gal_shared_join(&charged, &own);
     }
     const gal_class_arena *staged = &program->arena[GAL_CLASS_STAGED];
-    const int64_t all = charged.of[GAL_SHARED_STAGED_INPUT] + charged.of[GAL_SHARED_STAGED_SAVED];
-    assert_true((uint64_t)all >= staged->item_bytes * staged->count);
-    return staged->item_bytes * staged->count > (uint64_t)most_of_one;
+    const int64_t staged_bytes = (int64_t)(staged->item_bytes * staged->count);
+    const int64_t work_bytes = (int64_t)program->arena[GAL_CLASS_WORK].item_bytes;
+    const int64_t work = charged.of[GAL_SHARED_WORK_EVEN] + charged.of[GAL_SHARED_WORK_ODD];
+    assert_true(charged.of[GAL_SHARED_STAGED_INPUT] + charged.of[GAL_SHARED_STAGED_SAVED] >= staged_bytes);
+    assert_true(work >= work_bytes);
+    seen->apart += staged_bytes > staged_of_one;
+    seen->behind += work_bytes > work_of_one && work == work_bytes;
 }
 
 static void check_bytes(gal_dtype dtype)
 {
     static const uint32_t worlds[] = {1, 2, 3, 4, 6, 8};
-    uint32_t apart = 0;
+    in_turn seen = {0};
     for (uint64_t seed = 1; seed <= SMALL_PLANS; seed++) {
         gal_error err = {0};
         gal_plan plan;
         gal_durations *durations = NULL;
         gal_price_cache *cache = NULL;
+        gal_block_types types;
         gal_random_plan(seed, worlds[seed % 6], &plan);
         gal_random_offload(seed, &plan);
         gal_random_shard_units(seed, &plan);
@@ -282,6 +296,7 @@ static void check_bytes(gal_dtype dtype)
         gal_program **programs = gal_priced_lower(&plan);
         assert_int_equal(gal_durations_create_analytic(&plan.cluster, &durations, &err), GAL_OK);
         assert_int_equal(gal_price_cache_create(&plan.model, durations, &cache, &err), GAL_OK);
+        assert_int_equal(gal_block_types_create(&plan.model, durations, &types, &err), GAL_OK);
         for (uint32_t s = 0; s < plan.stage_count; s++) {
             uint64_t bytes = 0;
             assert_int_equal(gal_plan_stage_bytes(cache, &plan, s, &bytes, &err), GAL_OK);
@@ -289,14 +304,18 @@ static void check_bytes(gal_dtype dtype)
                 fail_msg("seed %u, stage %u of %u: closed form %lu, placed %lu", (unsigned)seed, s, plan.stage_count,
                          (unsigned long)bytes, (unsigned long)programs[s]->arena_bytes);
             }
-            apart += gal_plan_chunk_count(&plan) == 1 && check_staged(cache, &plan, s, programs[s]);
+            if (gal_plan_chunk_count(&plan) == 1) {
+                check_in_turn(cache, &types, &plan, s, programs[s], &seen);
+            }
         }
+        gal_block_types_free(&types);
         gal_price_cache_free(cache);
         gal_durations_free(durations);
         gal_priced_free(programs, plan.stage_count);
         gal_plan_free(&plan);
     }
-    assert_true(apart > 0);
+    print_message("work behind work: %u stages\n", seen.behind);
+    assert_true(seen.apart > 0 && seen.behind >= SMALL_PLANS / 50);
 }
 
 static void bytes_are_exact(void **unused)

@@ -197,7 +197,7 @@ static uint64_t largest_turn(const gal_ring_turns *turns)
 }
 
 typedef struct turn_bytes { /* what the blocks of a stage use in turn */
-    uint64_t gathered, bucket, boundary, scratch, relayout, work, beside, staged;
+    uint64_t gathered, bucket, boundary, scratch, relayout, work[2], beside, staged;
 } turn_bytes;
 
 /* The versions of the carried tensor, each as if a block of the stage read it. */
@@ -245,6 +245,15 @@ static bool halves(const gal_every_path *b, uint32_t i)
     return gal_strategy_halves(&b->cell->strategy[b->strategy[i]], shape_at(b, i)->kind);
 }
 
+static uint64_t work_on_side(const gal_every_path *b, uint32_t i, const gal_block_memory *memory, uint32_t side)
+{
+    bool is_there = false;
+    for (uint32_t at = side; halves(b, i) && at < b->cell->block_count; at += 2) { /* prices are by type */
+        is_there = is_there || b->cell->types.type_of[at] == b->cell->types.type_of[i];
+    }
+    return halves(b, i) ? (is_there ? memory->bytes.work : 0) : memory->bytes.work / 2;
+}
+
 /* The formula of costmodel/memory.h with each ring at its depth times its largest use. */
 static uint64_t brute_stage_bytes(const gal_every_path *b, uint32_t first, uint32_t end)
 {
@@ -266,8 +275,10 @@ static uint64_t brute_stage_bytes(const gal_every_path *b, uint32_t first, uint3
         most.gathered = larger(most.gathered, largest_turn(&memory->gathers_evaluate));
         most.bucket = larger(most.bucket, largest_turn(&memory->buckets));
         most.scratch = larger(most.scratch, memory->bytes.scratch);
-        most.work = larger(most.work, memory->bytes.work);
-        most.beside = larger(most.beside, memory->beside);
+        for (uint32_t side = 0; side < 2; side++) {
+            most.work[side] = larger(most.work[side], work_on_side(b, i, memory, side));
+        }
+        most.beside = larger(most.beside, halves(b, i) ? memory->bytes.boundary : 0);
         most.staged = larger(most.staged, memory->bytes.staged_input + memory->bytes.staged_saved);
         most.boundary = larger(most.boundary, i + 1 < end ? memory->bytes.boundary : 0);
         if (i > 0) {
@@ -289,7 +300,7 @@ static uint64_t brute_stage_bytes(const gal_every_path *b, uint32_t first, uint3
     bytes += last ? 0 : (2 * two + (halves(b, end - 1) ? 2 : 0)) * price_at(b, end - 1)->memory->bytes.boundary;
     bytes += brute_carried_bytes(b, first, end, k, ahead, two);
     return bytes + cell->spec.prefetch_depth * most.gathered + 2 * most.bucket + 2 * most.boundary + most.scratch +
-           most.relayout + most.work + most.beside + 2 * most.staged;
+           most.relayout + most.work[0] + most.work[1] + most.beside + 2 * most.staged;
 }
 
 /* What a stage has beside the device: 16 bytes of a norm, three parts of two moments on their way, and of masters,

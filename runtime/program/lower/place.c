@@ -72,7 +72,7 @@ typedef enum part { WHOLE, EVEN, ODD, PARTS } part;
 static part part_of(const gal_program *like, uint32_t segment)
 {
     const uint32_t block = like->segment[segment].halved_block;
-    return block == GAL_NO_BUFFER ? WHOLE : block % 2 == 0 ? EVEN : ODD;
+    return block == GAL_NO_BUFFER ? WHOLE : (like->first_block + block) % 2 == 0 ? EVEN : ODD;
 }
 
 static uint64_t place_work(gal_program *program, const gal_program *like)
