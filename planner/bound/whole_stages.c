@@ -14,7 +14,10 @@ enum { ADDED, BOTH, SUM_COUNT };
 
 typedef struct cutter {
     const gal_whole_stages *w;
+    const gal_chain_kinds *chains;
+    double *known;               /* of w */
     uint32_t *pairs;             /* [block][pair]: how many of the pair end at this block or before */
+    size_t row;                  /* from one row of what is known to the next */
     double share;                /* of the slowest rounds for each stage */
     double *least[SUM_COUNT];    /* [stage][block] least sum of the stages before this one, which begins there */
     uint32_t *from[SUM_COUNT];   /* [stage][block] where the stage before begins on that way */
@@ -50,20 +53,29 @@ static gal_mix_chain chain_of(const cutter *c, uint32_t begin, uint32_t end)
 /* A stage of some blocks. */
 typedef struct span {
     uint32_t stage, begin, end;
-    size_t kind; /* gal_chain_kind: the order counts where rows are converted */
+    size_t kind;   /* gal_chain_kind: the order counts where rows are converted */
+    double *known; /* in the first row of what is known; NULL: nothing is kept */
 } span;
 
 static span span_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t end)
 {
-    return (span){stage, begin, end, gal_chain_kind(c->w->chains, begin, end)};
+    const size_t kind = gal_chain_kind(c->chains, begin, end);
+    double *known = c->known == NULL ? NULL : &c->known[stage * c->chains->count + kind];
+    return (span){stage, begin, end, kind, known};
+}
+
+/* Of chains that follow each other (gal_chain_reach). */
+static span one_longer(span own)
+{
+    return (span){own.stage, own.begin, own.end + 1, own.kind + 1, own.known == NULL ? NULL : own.known + 1};
 }
 
 /* NULL: nothing is known better. */
-static const gal_tight_stage *tight_of(const cutter *c, const span *own)
+static const gal_tight_stage *tight_of(const cutter *c, span own)
 {
     for (uint32_t i = 0; i < c->w->tight_count; i++) {
         const gal_tight_stage *tight = &c->w->tight[i];
-        if (tight->stage == own->stage && gal_chain_kind(c->w->chains, tight->begin, tight->end) == own->kind) {
+        if (tight->stage == own.stage && gal_chain_kind(c->chains, tight->begin, tight->end) == own.kind) {
             return tight;
         }
     }
@@ -71,38 +83,35 @@ static const gal_tight_stage *tight_of(const cutter *c, const span *own)
 }
 
 /* What is known of a chain on a stage. */
-static double ask(const cutter *c, gal_whole_stages_row which, const span *own)
+static double ask(const cutter *c, gal_whole_stages_row which, span own)
 {
     const gal_mix_bound *const bounds[] = {c->w->round, c->w->added, c->w->both, c->w->round};
-    const gal_mix_bound *bound = &bounds[which][own->stage];
-    const gal_mix_chain chain = chain_of(c, own->begin, own->end);
+    const gal_mix_bound *bound = &bounds[which][own.stage];
+    const gal_mix_chain chain = chain_of(c, own.begin, own.end);
     const gal_tight_stage *tight = which == GAL_WHOLE_ROUND || which == GAL_WHOLE_ADDED ? tight_of(c, own) : NULL;
     const double loose = which == GAL_WHOLE_FLOOR ? gal_mix_floor(bound, &chain) : gal_mix_least(bound, &chain);
     return tight == NULL ? loose : fmax(loose, which == GAL_WHOLE_ROUND ? tight->round_seconds : tight->added_seconds);
 }
 
-static double *known_of(const cutter *c, gal_whole_stages_row which, const span *own)
+static double say(const cutter *c, gal_whole_stages_row which, span own)
 {
-    return &c->w->known[((size_t)which * c->w->stage_count + own->stage) * c->w->chains->count + own->kind];
-}
-
-static double say(const cutter *c, gal_whole_stages_row which, const span *own)
-{
-    double *known = c->w->known == NULL ? NULL : known_of(c, which, own);
-    if (known == NULL) {
+    if (own.known == NULL) {
         return ask(c, which, own);
     }
-    *known = *known == 0.0 ? ask(c, which, own) : *known;
+    double *known = &own.known[which * c->row];
+    if (*known == 0.0) {
+        *known = ask(c, which, own);
+    }
     return *known;
 }
 
 /* What was said of chains before they were known better. */
 static void forget_loose(const cutter *c)
 {
-    for (uint32_t i = 0; i < c->w->tight_count && c->w->known != NULL; i++) {
+    for (uint32_t i = 0; i < c->w->tight_count && c->known != NULL; i++) {
         const gal_tight_stage *tight = &c->w->tight[i];
         const span own = span_of(c, tight->stage, tight->begin, tight->end);
-        *known_of(c, GAL_WHOLE_ROUND, &own) = *known_of(c, GAL_WHOLE_ADDED, &own) = 0.0;
+        own.known[GAL_WHOLE_ROUND * c->row] = own.known[GAL_WHOLE_ADDED * c->row] = 0.0;
     }
 }
 
@@ -110,7 +119,7 @@ static void forget_loose(const cutter *c)
 static double floor_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t end)
 {
     const span own = span_of(c, stage, begin, end);
-    return say(c, GAL_WHOLE_FLOOR, &own);
+    return say(c, GAL_WHOLE_FLOOR, own);
 }
 
 /* ---- where stages may begin ---- */
@@ -191,35 +200,65 @@ static bool open_windows(cutter *c, double most)
 
 /* ---- cuts below a slowest stage ---- */
 
-static void keep_least(cutter *c, int sum, double seconds, uint32_t stage, uint32_t begin, uint32_t end)
+/* What a stage adds, or that and its share of the slowest; none of a cut's rounds is above `most`, of which the share
+ * is given: infinite, as `most` is. Either bound may know that the stage does not fit: then both are infinite, and have
+ * the same cuts. */
+static void sums_of(const cutter *c, span own, double share, double *added, double *both)
 {
-    double *least = &c->least[sum][place(c, stage + 1, end)];
-    if (seconds < *least) {
-        *least = seconds;
-        c->from[sum][place(c, stage + 1, end)] = begin;
+    const double least = say(c, GAL_WHOLE_ADDED, own);
+    const double sum = c->share > 0.0 ? say(c, GAL_WHOLE_BOTH, own) : least;
+    const double rest = sum - share;
+    const bool fits = least < HUGE_VAL && sum < HUGE_VAL;
+    *added = !fits ? HUGE_VAL : rest > least ? rest : least;
+    *both = fits ? sum : HUGE_VAL;
+}
+
+static double share_of(const cutter *c, double most)
+{
+    return most < HUGE_VAL ? c->share * most : HUGE_VAL;
+}
+
+/* Least sums by where the last stage ends, and where it begins. */
+typedef struct ends {
+    double before, *least;
+    uint32_t *from;
+} ends;
+
+static ends ends_of(const cutter *c, int sum, uint32_t stage, uint32_t begin)
+{
+    const size_t behind = place(c, stage + 1, 0);
+    return (ends){c->least[sum][place(c, stage, begin)], &c->least[sum][behind], &c->from[sum][behind]};
+}
+
+static void keep_least(const ends *of, double adds, uint32_t begin, uint32_t end)
+{
+    const double seconds = of->before + adds;
+    if (seconds < of->least[end]) {
+        of->least[end] = seconds;
+        of->from[end] = begin;
     }
 }
 
-/* What stages add none of whose rounds is above `most`. Either bound may know that the stage does not fit: then both
- * sums are infinite, and have the same cuts. */
-static void sums_of(const cutter *c, const span *own, double most, double *sum)
+/* Stages that begin there, and end at `end` or behind it. */
+static void add_stages(const cutter *c, uint32_t stage, uint32_t begin, uint32_t end, uint32_t last, double most)
 {
-    const double added = say(c, GAL_WHOLE_ADDED, own);
-    const double both = c->share > 0.0 ? say(c, GAL_WHOLE_BOTH, own) : added;
-    sum[ADDED] = sum[BOTH] = HUGE_VAL;
-    if (added < HUGE_VAL && both < HUGE_VAL) {
-        sum[ADDED] = most < HUGE_VAL ? fmax(both - c->share * most, added) : added;
-        sum[BOTH] = both;
-    }
-}
-
-static void add_stage(cutter *c, const span *own, double most)
-{
-    double adds[SUM_COUNT];
-    sums_of(c, own, most, adds);
-    for (int sum = ADDED; sum < SUM_COUNT; sum++) {
-        const double before = c->least[sum][place(c, own->stage, own->begin)];
-        keep_least(c, sum, before + adds[sum], own->stage, own->begin, own->end);
+    const ends added = ends_of(c, ADDED, stage, begin), both = ends_of(c, BOTH, stage, begin);
+    const double share = share_of(c, most);
+    while (end <= last) {
+        const uint32_t reach = gal_chain_reach(c->chains, begin, end);
+        const uint32_t reached = reach < last ? reach : last;
+        for (span own = span_of(c, stage, begin, end); end <= reached; end++, own = one_longer(own)) {
+            double adds, adds_both;
+            if (say(c, GAL_WHOLE_ROUND, own) > most) {
+                if (say(c, GAL_WHOLE_FLOOR, own) > most) {
+                    return;
+                }
+                continue;
+            }
+            sums_of(c, own, share, &adds, &adds_both);
+            keep_least(&added, adds, begin, end);
+            keep_least(&both, adds_both, begin, end);
+        }
     }
 }
 
@@ -241,14 +280,8 @@ static bool find_sums(cutter *c, double most)
         const uint32_t first = p + 1 < stages ? c->earliest[p + 1] : blocks;
         const uint32_t last = p + 1 < stages ? c->latest[p + 1] : blocks;
         for (uint32_t begin = c->earliest[p]; begin <= c->latest[p]; begin++) {
-            const bool reached = c->least[ADDED][place(c, p, begin)] < HUGE_VAL;
-            for (uint32_t end = begin + 1 > first ? begin + 1 : first; end <= last && reached; end++) {
-                const span own = span_of(c, p, begin, end);
-                if (say(c, GAL_WHOLE_ROUND, &own) <= most) {
-                    add_stage(c, &own, most);
-                } else if (floor_of(c, p, begin, end) > most) {
-                    break;
-                }
+            if (c->least[ADDED][place(c, p, begin)] < HUGE_VAL) {
+                add_stages(c, p, begin, begin + 1 > first ? begin + 1 : first, last, most);
             }
         }
     }
@@ -384,14 +417,14 @@ static double bound_cut(const slowest_search *s)
         for (uint32_t p = 0; p < w->stage_count; p++) {
             const uint32_t end = p + 1 < w->stage_count ? s->cut[p + 1] : w->types->block_count;
             const span own = span_of(s->c, p, s->cut[p], end);
-            double adds[SUM_COUNT];
+            double added, both;
             if (pass == 0) {
-                slowest = fmax(slowest, say(s->c, GAL_WHOLE_ROUND, &own));
+                slowest = fmax(slowest, say(s->c, GAL_WHOLE_ROUND, own));
                 continue;
             }
-            sums_of(s->c, &own, slowest, adds);
-            sum[ADDED] += adds[ADDED];
-            sum[BOTH] += adds[BOTH];
+            sums_of(s->c, own, share_of(s->c, slowest), &added, &both);
+            sum[ADDED] += added;
+            sum[BOTH] += both;
         }
     }
     return fmax(w->slowest_rounds * slowest + sum[ADDED], sum[BOTH]);
@@ -472,6 +505,9 @@ gal_code gal_whole_stages_bound(const gal_whole_stages *stages, double enough_se
     const gal_block_types *types = stages->types;
     const size_t places = ((size_t)stages->stage_count + 1) * (types->block_count + 1);
     cutter c = {.w = stages,
+                .chains = stages->chains,
+                .known = stages->known,
+                .row = stages->stage_count * stages->chains->count,
                 .share = stages->slowest_rounds / stages->stage_count,
                 .pairs = calloc((size_t)types->block_count * types->pair_count + 1, sizeof *c.pairs),
                 .least = {malloc(SUM_COUNT * places * sizeof *c.least[0])},

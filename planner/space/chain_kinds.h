@@ -31,4 +31,15 @@ static inline size_t gal_chain_kind(const gal_chain_kinds *kinds, uint32_t begin
     return kinds->begin[begin].first + blocks - kinds->begin[begin].common - 1;
 }
 
+/* The last end of chains from `begin` whose numbers follow each other from that of [begin, end) on. */
+static inline uint32_t gal_chain_reach(const gal_chain_kinds *kinds, uint32_t begin, uint32_t end)
+{
+    uint32_t from = begin, reach = UINT32_MAX;
+    while (end - begin <= kinds->begin[from].common) {
+        reach = begin + kinds->begin[from].common;
+        from = kinds->begin[from].like;
+    }
+    return reach;
+}
+
 #endif
