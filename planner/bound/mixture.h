@@ -5,8 +5,10 @@
  * so at least the largest sum of one item (turn_bytes). A bound takes levels of that sum in turn: on a level items
  * above its top may not be taken and its bottom is charged; then a price per byte relaxes the limit, and what is left
  * is a chain. Its path costs at least what its pairs of neighbours do, each with half of both blocks, the pairs at its
- * ends with all of the block that is an end and what that adds: an item that gains at an end pays for itself there. A
- * level's price is best for counts that are given once; for others the lines hold as well: they are linear in the
+ * ends with all of the block that is an end and what that adds: an item that gains at an end pays for itself there. Of
+ * two neighbours that gather weights none hides anything of the other (costmodel/price.h): a pair costs what that takes
+ * more, or has an item on one side that gathers nothing; with an end it may cost less.
+ * A level's price is best for counts that are given once; for others the lines hold as well: they are linear in the
  * counts.
  * Source of the relaxation: M. L. Fisher, "The Lagrangian Relaxation Method for Solving Integer Programming Problems",
  * 1981. */
@@ -22,7 +24,9 @@
 
 typedef struct gal_mix_item {
     double seconds, bytes, turn_bytes;
-    double first_seconds, last_seconds; /* more, of the first and of the last block of a stage */
+    double first_seconds, last_seconds;    /* more, of the first and of the last block of a stage */
+    double before_seconds, behind_seconds; /* more beside another that gathers, before or behind it */
+    bool gathers;
     uint32_t class;
     uint32_t strategy; /* the caller's number */
 } gal_mix_item;

@@ -36,28 +36,102 @@ static void find_needed(gal_mix_level *l)
     }
 }
 
-static void price_items(gal_mix_level *l, double rate, double price)
+/* Whether to look at what neighbours that gather do not hide of each other. */
+static void find_crowds(gal_mix_level *l)
 {
-    const uint32_t types = l->stage->types->type_count;
-    l->rate = rate;
-    l->price = price;
-    for (size_t i = 0; i < types * (size_t)l->stage->class_count; i++) {
-        l->cost[GAL_MIX_HALF][i] = HUGE_VAL;
-    }
-    for (uint32_t type = 0; type < types; type++) {
-        gal_priced_choice *best = &l->best[row_of(l, type)];
-        double *half = &l->cost[GAL_MIX_HALF][row_of(l, type)];
-        for (uint32_t i = 0; i < l->stage->menu[type].count && l->needed[type]; i++) {
+    for (uint32_t type = 0; type < l->stage->types->type_count; type++) {
+        for (uint32_t i = 0; i < l->stage->menu[type].count; i++) {
             const gal_mix_item *item = &l->stage->menu[type].item[i];
-            const double cost = 0.5 * (rate * item->seconds + price * item->bytes);
-            const uint32_t own = item->class;
-            if (item->turn_bytes <= l->top_bytes &&
-                (cost < half[own] || (cost == half[own] && item->bytes < best[own].bytes))) {
-                half[own] = cost;
-                best[own] = (gal_priced_choice){item->seconds, item->bytes};
+            l->crowds = l->crowds || item->before_seconds > 0.0 || item->behind_seconds > 0.0;
+        }
+    }
+}
+
+static uint32_t halves_of(const gal_mix_level *l)
+{
+    return l->crowds ? GAL_MIX_HALVES : 1;
+}
+
+/* Of both halves of an item, with what one of that kind takes more, twice; infinite: it has none of the kind. */
+static double half_seconds(const gal_mix_item *item, uint32_t half)
+{
+    const double more = half == GAL_MIX_BEFORE   ? item->before_seconds
+                        : half == GAL_MIX_BEHIND ? item->behind_seconds
+                                                 : 0.0;
+    return half == GAL_MIX_OPEN && item->gathers ? HUGE_VAL : item->seconds + 2.0 * more;
+}
+
+static gal_priced_choice *best_of(const gal_mix_level *l, uint32_t half, uint32_t type)
+{
+    return &l->best[((size_t)half * l->stage->types->type_count + type) * l->stage->class_count];
+}
+
+static inline void take_half(const gal_mix_item *item, double seconds, double cost, double *half,
+                             gal_priced_choice *best)
+{
+    const uint32_t own = item->class;
+    if (cost < half[own] || (cost == half[own] && item->bytes < best[own].bytes)) {
+        half[own] = cost;
+        best[own] = (gal_priced_choice){seconds, item->bytes};
+    }
+}
+
+/* Of all items, and of those that gather nothing. */
+static void price_type_halves(gal_mix_level *l, uint32_t type)
+{
+    double *half = &l->cost[GAL_MIX_HALF][row_of(l, type)], *open = &l->cost[GAL_MIX_OPEN][row_of(l, type)];
+    for (uint32_t i = 0; i < l->stage->menu[type].count; i++) {
+        const gal_mix_item *item = &l->stage->menu[type].item[i];
+        const double cost = 0.5 * (l->rate * item->seconds + l->price * item->bytes);
+        if (item->turn_bytes <= l->top_bytes) {
+            take_half(item, item->seconds, cost, half, best_of(l, GAL_MIX_HALF, type));
+            if (l->crowds && !item->gathers) {
+                take_half(item, item->seconds, cost, open, best_of(l, GAL_MIX_OPEN, type));
             }
         }
     }
+}
+
+static void clear_half(gal_mix_level *l, uint32_t kind)
+{
+    for (size_t i = 0; i < l->stage->types->type_count * (size_t)l->stage->class_count; i++) {
+        l->cost[kind][i] = HUGE_VAL;
+    }
+}
+
+static void price_items(gal_mix_level *l, double rate, double price)
+{
+    l->rate = rate;
+    l->price = price;
+    l->crowds_priced = false;
+    clear_half(l, GAL_MIX_HALF);
+    if (l->crowds) {
+        clear_half(l, GAL_MIX_OPEN);
+    }
+    for (uint32_t type = 0; type < l->stage->types->type_count; type++) {
+        if (l->needed[type]) {
+            price_type_halves(l, type);
+        }
+    }
+}
+
+/* Beside one that gathers: asked for where a pair of two that do looks least. */
+static void price_crowds(gal_mix_level *l)
+{
+    for (uint32_t kind = GAL_MIX_BEFORE; kind <= GAL_MIX_BEHIND && !l->crowds_priced; kind++) {
+        clear_half(l, kind);
+        for (uint32_t type = 0; type < l->stage->types->type_count; type++) {
+            for (uint32_t i = 0; i < l->stage->menu[type].count && l->needed[type]; i++) {
+                const gal_mix_item *item = &l->stage->menu[type].item[i];
+                const double seconds = half_seconds(item, kind);
+                const double cost = 0.5 * (l->rate * seconds + l->price * item->bytes);
+                if (item->turn_bytes <= l->top_bytes) {
+                    take_half(item, seconds, cost, &l->cost[kind][row_of(l, type)], best_of(l, kind, type));
+                }
+            }
+        }
+    }
+    l->crowds_priced = true;
 }
 
 /* A stage of one block begins and ends with it. */
@@ -130,16 +204,19 @@ static void clear_least(least_costs *least, uint32_t first, uint32_t end, uint32
 
 /* What an item costs as half a block and, with what ends add, as a whole one: at a rate and at the prices of some
  * levels. */
-static void add_item(const gal_mix_stage *stage, const gal_mix_item *item, bool at_end, double rate,
+static void add_item(const gal_mix_stage *stage, const gal_mix_item *item, uint32_t halves, bool at_end, double rate,
                      const double *price, uint32_t first, uint32_t end, double least[LEAST_COUNT][GAL_MIX_LEVELS])
 {
     const double begins = rate * item->first_seconds;
     const double ends = rate * item->last_seconds;
     const double first_bytes = stage->first_bytes[item->class];
     const double last_bytes = stage->last_bytes[item->class];
-    for (uint32_t k = first; k < end; k++) {
-        const double cost = rate * item->seconds + price[k] * item->bytes;
-        least[GAL_MIX_HALF][k] = gal_mix_least_of(0.5 * cost, least[GAL_MIX_HALF][k]);
+    for (uint32_t kind = 0; kind < halves; kind++) {
+        const double seconds = half_seconds(item, kind);
+        for (uint32_t k = first; k < end && seconds < HUGE_VAL; k++) {
+            const double cost = rate * seconds + price[k] * item->bytes;
+            least[kind][k] = gal_mix_least_of(0.5 * cost, least[kind][k]);
+        }
     }
     for (uint32_t k = first; k < end && at_end; k++) {
         const double cost = rate * item->seconds + price[k] * item->bytes;
@@ -177,10 +254,10 @@ static void price_type(const gal_mix_level *l, const level_list *all, const leve
         const gal_mix_item *item = &menu->item[i];
         const uint32_t lowest = lowest_of(all, item->turn_bytes);
         const uint32_t end = lowest < all->count ? lowest + 1 : lowest;
-        add_item(stage, item, l->at_end[type], 1.0, none, lowest, end, least.at[GAL_MIX_NO_PRICE]);
-        add_item(stage, item, l->at_end[type], 0.0, one, lowest, end, least.at[GAL_MIX_BYTES_ALONE]);
-        add_item(stage, item, l->at_end[type], 1.0, priced->price, lowest_of(priced, item->turn_bytes), priced->count,
-                 least.at[GAL_MIX_OWN_PRICE]);
+        add_item(stage, item, halves_of(l), l->at_end[type], 1.0, none, lowest, end, least.at[GAL_MIX_NO_PRICE]);
+        add_item(stage, item, halves_of(l), l->at_end[type], 0.0, one, lowest, end, least.at[GAL_MIX_BYTES_ALONE]);
+        add_item(stage, item, halves_of(l), l->at_end[type], 1.0, priced->price, lowest_of(priced, item->turn_bytes),
+                 priced->count, least.at[GAL_MIX_OWN_PRICE]);
         if (i + 1 == menu->count || menu->item[i + 1].class != item->class) {
             for (uint32_t line = 0; line < GAL_MIX_LINE_COUNT; line++) {
                 for (uint32_t cost = 0; cost < GAL_MIX_COST_COUNT; cost++) {
@@ -231,6 +308,40 @@ static gal_mix_way cheapest_way(const gal_mix_level *l, uint32_t pair, int from_
                           : gal_mix_cheapest_way(l->stage, pair, from, to, l->open);
 }
 
+/* Two halves: of which kind, and in which classes. */
+typedef struct pair_way {
+    uint32_t from_half, to_half;
+    gal_mix_way way;
+} pair_way;
+
+static void try_halves(const gal_mix_level *l, uint32_t pair, uint32_t from_half, uint32_t to_half, pair_way *best)
+{
+    const gal_mix_way own = cheapest_way(l, pair, (int)from_half, (int)to_half);
+    if (own.cost < best->way.cost) {
+        *best = (pair_way){from_half, to_half, own};
+    }
+}
+
+/* Of two blocks one gathers nothing, or neither hides anything of the other. */
+static pair_way cheapest_pair(gal_mix_level *l, uint32_t pair)
+{
+    const gal_block_types *types = l->stage->types;
+    const uint32_t block = types->pair_first[pair];
+    const size_t from = row_of(l, types->type_of[block - 1]), to = row_of(l, types->type_of[block]);
+    pair_way best = {GAL_MIX_HALF, GAL_MIX_HALF, cheapest_way(l, pair, GAL_MIX_HALF, GAL_MIX_HALF)};
+    const bool both = l->crowds && l->rate > 0.0 && best.way.cost < HUGE_VAL &&
+                      l->cost[GAL_MIX_HALF][from + best.way.from] < l->cost[GAL_MIX_OPEN][from + best.way.from] &&
+                      l->cost[GAL_MIX_HALF][to + best.way.to] < l->cost[GAL_MIX_OPEN][to + best.way.to];
+    if (both) {
+        price_crowds(l);
+        best.way.cost = HUGE_VAL;
+        try_halves(l, pair, GAL_MIX_BEHIND, GAL_MIX_BEFORE, &best);
+        try_halves(l, pair, GAL_MIX_OPEN, GAL_MIX_HALF, &best);
+        try_halves(l, pair, GAL_MIX_HALF, GAL_MIX_OPEN, &best);
+    }
+    return best;
+}
+
 gal_priced_choice gal_mix_write_pairs(gal_mix_level *l, double rate, double price, gal_mix_line *line)
 {
     const gal_block_types *types = l->stage->types;
@@ -243,12 +354,12 @@ gal_priced_choice gal_mix_write_pairs(gal_mix_level *l, double rate, double pric
         }
         const double count = l->stage->pair_counts[pair];
         const uint32_t block = types->pair_first[pair];
-        const gal_mix_way own = cheapest_way(l, pair, GAL_MIX_HALF, GAL_MIX_HALF);
-        line->pair[pair] = own.cost;
-        if (count > 0.0 && own.cost < HUGE_VAL) {
-            const gal_priced_choice *from = &l->best[row_of(l, types->type_of[block - 1]) + own.from];
-            const gal_priced_choice *to = &l->best[row_of(l, types->type_of[block]) + own.to];
-            sum.seconds += count * (0.5 * (from->seconds + to->seconds) + own.conversion);
+        const pair_way own = cheapest_pair(l, pair);
+        line->pair[pair] = own.way.cost;
+        if (count > 0.0 && own.way.cost < HUGE_VAL) {
+            const gal_priced_choice *from = best_of(l, own.from_half, types->type_of[block - 1]) + own.way.from;
+            const gal_priced_choice *to = best_of(l, own.to_half, types->type_of[block]) + own.way.to;
+            sum.seconds += count * (0.5 * (from->seconds + to->seconds) + own.way.conversion);
             sum.bytes += count * 0.5 * (from->bytes + to->bytes);
         } else if (count > 0.0) {
             sum = (gal_priced_choice){HUGE_VAL, HUGE_VAL};
@@ -331,20 +442,21 @@ void gal_mix_write_line(gal_mix_level *l, uint32_t number, gal_mix_line_kind of,
 {
     const gal_block_types *types = l->stage->types;
     const size_t places = types->type_count * (size_t)l->stage->class_count;
-    double *const own[GAL_MIX_COST_COUNT] = {l->cost[GAL_MIX_HALF], l->cost[GAL_MIX_FIRST], l->cost[GAL_MIX_LAST]};
+    double *own[GAL_MIX_COST_COUNT];
+    memcpy(own, l->cost, sizeof own);
     const double *one = costs_of(l, number, of) + GAL_MIX_COST_COUNT * places;
     for (int i = 0; i < GAL_MIX_COST_COUNT; i++) {
         l->cost[i] = costs_of(l, number, of) + (size_t)i * places;
     }
     l->rate = rate;
     l->price = price;
+    l->crowds_priced = true;
     line->constant = -price * l->limit_bytes;
     for (uint32_t type = 0; type < types->type_count; type++) {
         line->one[type] = l->needed[type] ? one[type] : line->one[type];
     }
     for (uint32_t pair = 0; pair < types->pair_count; pair++) {
-        line->pair[pair] =
-            is_changed(l, pair) ? cheapest_way(l, pair, GAL_MIX_HALF, GAL_MIX_HALF).cost : line->pair[pair];
+        line->pair[pair] = is_changed(l, pair) ? cheapest_pair(l, pair).way.cost : line->pair[pair];
     }
     write_ends(l, line);
     write_floors(types, line);
@@ -358,15 +470,19 @@ gal_code gal_mix_level_create(const gal_mix_stage *stage, const bool *changed, g
     const size_t places = (size_t)stage->types->type_count * stage->class_count;
     gal_mix_level l = {.stage = stage,
                        .changed = changed,
-                       .best = malloc((places + 1) * sizeof *l.best),
+                       .best = malloc((GAL_MIX_HALVES * places + 1) * sizeof *l.best),
                        .open = malloc((2 * (size_t)stage->class_count + 1) * sizeof *l.open),
-                       .cost = {malloc((places + 1) * sizeof *l.cost[0])},
+                       .cost = {malloc((GAL_MIX_HALVES * places + 1) * sizeof *l.cost[0])},
                        .all = malloc(GAL_MIX_LEVELS * GAL_MIX_LINE_COUNT * costs_room(stage) * sizeof *l.all)};
     *out = l;
     if (l.best == NULL || l.open == NULL || l.cost[GAL_MIX_HALF] == NULL || l.all == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
+    for (uint32_t half = 1; half < GAL_MIX_HALVES; half++) {
+        out->cost[half] = out->cost[0] + half * places;
+    }
     find_needed(out);
+    find_crowds(out);
     return GAL_OK;
 }
 

@@ -13,9 +13,19 @@ typedef enum gal_mix_line_kind {
     GAL_MIX_LINE_COUNT
 } gal_mix_line_kind;
 
-/* Costs at the price at hand: of half a block, of a whole one that begins a stage, that ends one, with what that adds.
- * Of each [type][class] the least; infinite: there is none. */
-enum { GAL_MIX_HALF, GAL_MIX_FIRST, GAL_MIX_LAST, GAL_MIX_COST_COUNT };
+/* Costs at the price at hand: of half a block; of one that gathers nothing; with what it takes more beside one that
+ * gathers, before or behind it; of a whole one that begins a stage, that ends one, with what that adds. Of each
+ * [type][class] the least; infinite: there is none. */
+enum {
+    GAL_MIX_HALF,
+    GAL_MIX_OPEN,
+    GAL_MIX_BEFORE,
+    GAL_MIX_BEHIND,
+    GAL_MIX_HALVES,
+    GAL_MIX_FIRST = GAL_MIX_HALVES,
+    GAL_MIX_LAST,
+    GAL_MIX_COST_COUNT
+};
 
 typedef struct gal_mix_level {
     const gal_mix_stage *stage;
@@ -24,8 +34,10 @@ typedef struct gal_mix_level {
     const bool *changed;              /* [type] whose items differ from those of a bound that lines are of; NULL: all */
     bool needed[GAL_TYPES_MAX];       /* those, and their neighbours */
     bool at_end[GAL_TYPES_MAX];       /* the types that may begin or end a stage */
+    bool crowds;                      /* some item takes more beside one that gathers; else halves are all alike */
+    bool crowds_priced;               /* halves beside one that gathers, at the price at hand */
     double rate, price;               /* at hand: what a second and a byte cost */
-    gal_priced_choice *best;          /* [type][class] of the least GAL_MIX_HALF */
+    gal_priced_choice *best;          /* [GAL_MIX_HALVES][type][class] of the least: of both halves */
     uint32_t *open;                   /* [2 * class] room */
     double *cost[GAL_MIX_COST_COUNT]; /* GAL_MIX_FIRST and GAL_MIX_LAST: of lines that are filled */
     double *all;                      /* room for costs of all lines of all levels */

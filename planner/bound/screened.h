@@ -17,10 +17,12 @@
 typedef struct gal_screened_item {
     double forward_seconds, backward_seconds, tail_seconds, update_seconds;
     double enter_seconds, leave_seconds, enter_tail_seconds; /* of the turns: below 0 what they gain */
+    gal_pass_seconds hidden_before, hidden_behind;           /* of forward and backward: what they hide so (price.h) */
     double bytes, saved_bytes, work_bytes;                   /* once; for each microbatch in flight; in turn */
     double turn_bytes;                                       /* of all that blocks use in turn, work included */
     uint64_t boundary_bytes;                                 /* that a stage hands on behind it */
     double link_share[GAL_LINK_LEVELS_MAX];                  /* gal_block_price.link_share */
+    bool gathers;                                            /* gal_price_gathers */
     const gal_block_memory *memory;                          /* of its price, which is the same on all stages */
 } gal_screened_item;
 

@@ -10,9 +10,15 @@ static void take_least(double *least, double own, bool first)
     *least = first || own < *least ? own : *least;
 }
 
+static void take_least_pass(gal_pass_seconds *least, const gal_pass_seconds *own, bool first)
+{
+    take_least(&least->forward_seconds, own->forward_seconds, first);
+    take_least(&least->backward_seconds, own->backward_seconds, first);
+}
+
 /* Of one more stage, or of the first. */
 static void take_price(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
-                       const gal_block_price *price, bool first, gal_screened_item *item)
+                       const gal_strategy *strategy, const gal_block_price *price, bool first, gal_screened_item *item)
 {
     const bool has_stage = type == types->type_of[types->block_count - 1] && spec->pp_degree > 1;
     const gal_block_bytes *bytes = &price->memory->bytes;
@@ -32,6 +38,8 @@ static void take_price(const gal_cell_spec *spec, const gal_block_types *types, 
     sync_seconds -= pays ? 0.0 : price->table_sync_seconds;
     take_least(&item->forward_seconds, gal_price_least_forward(price), first);
     take_least(&item->backward_seconds, gal_price_least_backward(price), first);
+    take_least_pass(&item->hidden_before, &price->hidden_before, first);
+    take_least_pass(&item->hidden_behind, &price->hidden_behind, first);
     take_least(&item->tail_seconds, sync_seconds, first);
     take_least(&item->update_seconds, update_seconds, first);
     take_least(&item->enter_seconds, price->enter_seconds, first);
@@ -47,6 +55,7 @@ static void take_price(const gal_cell_spec *spec, const gal_block_types *types, 
     item->turn_bytes = (double)gal_shared_sum(&turn);
     item->boundary_bytes = bytes->boundary;
     item->memory = price->memory;
+    item->gathers = gal_price_gathers(strategy);
 }
 
 static gal_price_query query_of(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
@@ -80,7 +89,7 @@ static gal_code price_item(const gal_cell_spec *spec, const gal_block_types *typ
         if (code != GAL_OK) {
             return code;
         }
-        take_price(spec, types, type, price, stage == from, item);
+        take_price(spec, types, type, strategy, price, stage == from, item);
     }
     return GAL_OK;
 }
@@ -92,7 +101,7 @@ static gal_code floor_item(const gal_cell_spec *spec, const gal_block_types *typ
     const gal_price_query query = query_of(spec, types, type, strategy, 0);
     const gal_code code = gal_price_block_floor(spec->cache, &query, &price, err);
     if (code == GAL_OK) {
-        take_price(spec, types, type, price, true, item);
+        take_price(spec, types, type, strategy, price, true, item);
     }
     return code;
 }

@@ -18,9 +18,17 @@ static void note(gal_stage_items *items, uint32_t at, const gal_screened_item *i
                                              [GAL_ITEM_TURN] = item->turn_bytes,
                                              [GAL_ITEM_ENTER] = item->enter_seconds,
                                              [GAL_ITEM_LEAVE] = item->leave_seconds,
-                                             [GAL_ITEM_ENTER_TAIL] = item->enter_tail_seconds};
+                                             [GAL_ITEM_ENTER_TAIL] = item->enter_tail_seconds,
+                                             [GAL_ITEM_BEFORE_FORWARD] = item->hidden_before.forward_seconds,
+                                             [GAL_ITEM_BEFORE_BACKWARD] = item->hidden_before.backward_seconds,
+                                             [GAL_ITEM_BEHIND_FORWARD] = item->hidden_behind.forward_seconds,
+                                             [GAL_ITEM_BEHIND_BACKWARD] = item->hidden_behind.backward_seconds,
+                                             [GAL_ITEM_GATHERS] = item->gathers ? 1.0 : 0.0};
     for (int i = 0; i < GAL_ITEM_NUMBERS; i++) {
         items->number[i][at] = number[i];
+    }
+    for (int i = GAL_ITEM_BEFORE_FORWARD; i <= GAL_ITEM_BEHIND_BACKWARD; i++) {
+        items->crowds = items->crowds || number[i] > 0.0;
     }
 }
 
@@ -62,7 +70,8 @@ void gal_stage_items_free(gal_stage_items *items)
 /* ---- room ---- */
 
 /* What items are worth on the stage, and those at hand as they are compared, one number after the other. */
-enum { SECONDS, BYTES, FIRST, LAST, KEPT_BYTES, KEPT_TURN, KEPT_FIRST, KEPT_LAST, VALUES };
+enum { REST_COUNT = 7 }; /* numbers beside seconds that are compared */
+enum { SECONDS, BYTES, FIRST, LAST, BEFORE, BEHIND, KEPT, VALUES = KEPT + REST_COUNT };
 
 /* An item that is not beaten yet. */
 typedef struct key {
@@ -107,6 +116,12 @@ static void weigh_seconds(const gal_stage_items *items, const gal_item_weights *
         seconds[i] =
             rates.forward * forward[i] + rates.backward * backward[i] + rates.tail * tail[i] + updated * update[i];
     }
+    const double *restrict before = items->number[GAL_ITEM_BEFORE_BACKWARD];
+    const double *restrict behind = items->number[GAL_ITEM_BEHIND_BACKWARD];
+    const double not_hidden = rates.backward * w->not_hidden_share;
+    for (uint32_t i = 0; i < items->count && items->crowds && not_hidden > 0.0; i++) {
+        seconds[i] += not_hidden * (before[i] + behind[i]);
+    }
     for (uint32_t i = 0; i < items->count && w->more != NULL; i++) {
         seconds[i] += w->more[items->strategy[i]];
     }
@@ -139,11 +154,40 @@ static void weigh_ends(const gal_stage_items *items, const gal_item_weights *w, 
     }
 }
 
+static void weigh_crowds(const gal_stage_items *items, const gal_item_weights *w, gal_item_number forward_number,
+                         gal_item_number backward_number, double *restrict out)
+{
+    const double *restrict forward = items->number[forward_number];
+    const double *restrict backward = items->number[backward_number];
+    const double rate = w->rates.forward, backward_rate = w->rates.backward * w->hidden_share;
+    for (uint32_t i = 0; i < items->count; i++) {
+        out[i] = rate * forward[i] + backward_rate * backward[i];
+    }
+}
+
 /* ---- what is not beaten ---- */
 
 static bool is_quicker(const key *a, const key *b)
 {
     return a->seconds < b->seconds || (a->seconds == b->seconds && a->strategy < b->strategy);
+}
+
+/* What is compared beside seconds: of items that take no more beside any neighbour the first ones. */
+enum { REST_BYTES, REST_TURN, REST_FIRST, REST_LAST, REST_CALM, REST_BEFORE = REST_CALM, REST_BEHIND, REST_GATHERS };
+
+typedef struct rest {
+    double of[REST_COUNT];
+} rest;
+
+static rest rest_of(const gal_stage_items *items, const gal_item_room *room, uint32_t at)
+{
+    return (rest){{[REST_BYTES] = values_of(room, BYTES)[at],
+                   [REST_TURN] = items->number[GAL_ITEM_TURN][at],
+                   [REST_FIRST] = values_of(room, FIRST)[at],
+                   [REST_LAST] = values_of(room, LAST)[at],
+                   [REST_BEFORE] = items->crowds ? values_of(room, BEFORE)[at] : 0.0,
+                   [REST_BEHIND] = items->crowds ? values_of(room, BEHIND)[at] : 0.0,
+                   [REST_GATHERS] = items->number[GAL_ITEM_GATHERS][at]}};
 }
 
 /* By one that beat it before: what that beats none need look at. To be beaten goes on from item to item, so what is
@@ -156,13 +200,16 @@ static bool is_beaten_again(const gal_stage_items *items, const gal_item_weights
     if (by == items->count || (w->may_take != NULL && !w->may_take[by])) {
         return false;
     }
-    const double *turn = items->number[GAL_ITEM_TURN];
     const key other = {values_of(room, SECONDS)[by], items->strategy[by], by};
-    const double *bytes = values_of(room, BYTES);
-    const double *first = values_of(room, FIRST);
-    const double *last = values_of(room, LAST);
-    return is_quicker(&other, own) && bytes[by] <= bytes[at] && turn[by] <= turn[at] && first[by] <= first[at] &&
-           last[by] <= last[at];
+    if (!is_quicker(&other, own)) {
+        return false;
+    }
+    const rest mine = rest_of(items, room, at), its = rest_of(items, room, by);
+    bool is = true;
+    for (int i = 0; i < (items->crowds ? REST_COUNT : REST_CALM) && is; i++) {
+        is = its.of[i] <= mine.of[i];
+    }
+    return is;
 }
 
 static void insert_each(key *own, uint32_t count)
@@ -206,21 +253,19 @@ static void sort(key *own, uint32_t count, key *room)
     }
 }
 
-/* What is compared beside seconds. */
-typedef struct rest {
-    double bytes, turn, first, last;
-} rest;
-
 /* [kept] the same of those that are not beaten. */
 typedef struct kept_items {
     uint32_t count;
-    double *bytes, *turn, *first, *last;
+    double *of[REST_COUNT];
 } kept_items;
 
-static bool is_beaten_by(const kept_items *kept, uint32_t by, const rest *own)
+static bool is_beaten_by(const kept_items *kept, uint32_t by, const rest *own, int compared)
 {
-    return kept->bytes[by] <= own->bytes && kept->turn[by] <= own->turn && kept->first[by] <= own->first &&
-           kept->last[by] <= own->last;
+    bool is = true;
+    for (int i = 0; i < compared && is; i++) {
+        is = kept->of[i][by] <= own->of[i];
+    }
+    return is;
 }
 
 /* Two at once, as every processor of 64 bits has it. */
@@ -235,24 +280,27 @@ static answers are_no_more(const double *kept, double own)
 }
 
 /* By one of a group that is kept from `begin` on: without a branch. */
-static bool is_beaten_by_any(const kept_items *kept, uint32_t begin, const rest *own)
+static inline bool is_beaten_by_any(const kept_items *kept, uint32_t begin, const rest *own, int compared)
 {
     answers any = {0, 0};
     for (uint32_t at = begin; at < begin + GROUP; at += 2) {
-        any |= are_no_more(kept->bytes + at, own->bytes) & are_no_more(kept->turn + at, own->turn) &
-               are_no_more(kept->first + at, own->first) & are_no_more(kept->last + at, own->last);
+        answers all = are_no_more(kept->of[0] + at, own->of[0]);
+        for (int i = 1; i < compared; i++) {
+            all &= are_no_more(kept->of[i] + at, own->of[i]);
+        }
+        any |= all;
     }
     return (any[0] | any[1]) != 0;
 }
 
 /* The first that beats it; kept->count: none does. */
-static uint32_t find_beater(const kept_items *kept, const rest *own)
+static inline uint32_t find_beater(const kept_items *kept, const rest *own, int compared)
 {
     uint32_t by = 0;
-    while (kept->count - by >= GROUP && !is_beaten_by_any(kept, by, own)) {
+    while (kept->count - by >= GROUP && !is_beaten_by_any(kept, by, own, compared)) {
         by += GROUP;
     }
-    while (by < kept->count && !is_beaten_by(kept, by, own)) {
+    while (by < kept->count && !is_beaten_by(kept, by, own, compared)) {
         by++;
     }
     return by;
@@ -260,29 +308,37 @@ static uint32_t find_beater(const kept_items *kept, const rest *own)
 
 /* Leaves of a class, the quickest first, what none before it beats: what beat the one before often beats the next.
  * Returns how many. */
-static uint32_t leave_best(gal_stage_items *items, const gal_item_room *room, key *keys, uint32_t count)
+static inline uint32_t leave_unbeaten(gal_stage_items *items, const gal_item_room *room, key *keys, uint32_t count,
+                                      int compared)
 {
-    kept_items kept = {0, values_of(room, KEPT_BYTES), values_of(room, KEPT_TURN), values_of(room, KEPT_FIRST),
-                       values_of(room, KEPT_LAST)};
+    kept_items kept = {.count = 0};
     uint32_t by = 0;
+    for (int i = 0; i < compared; i++) {
+        kept.of[i] = values_of(room, KEPT + i);
+    }
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t at = keys[i].place;
-        const rest own = {values_of(room, BYTES)[at], items->number[GAL_ITEM_TURN][at], values_of(room, FIRST)[at],
-                          values_of(room, LAST)[at]};
-        if (by == kept.count || !is_beaten_by(&kept, by, &own)) {
-            by = find_beater(&kept, &own);
+        const rest own = rest_of(items, room, at);
+        if (by == kept.count || !is_beaten_by(&kept, by, &own, compared)) {
+            by = find_beater(&kept, &own, compared);
         }
         if (by < kept.count) {
             items->beater[at] = keys[by].place;
             continue;
         }
         keys[kept.count] = keys[i];
-        kept.bytes[kept.count] = own.bytes;
-        kept.turn[kept.count] = own.turn;
-        kept.first[kept.count] = own.first;
-        kept.last[kept.count++] = own.last;
+        for (int k = 0; k < compared; k++) {
+            kept.of[k][kept.count] = own.of[k];
+        }
+        kept.count++;
     }
     return kept.count;
+}
+
+static uint32_t leave_best(gal_stage_items *items, const gal_item_room *room, key *keys, uint32_t count)
+{
+    return items->crowds ? leave_unbeaten(items, room, keys, count, REST_COUNT)
+                         : leave_unbeaten(items, room, keys, count, REST_CALM);
 }
 
 /* Of the class that begins at this place in the order; *end: the next one does. Its places are put in order: those
@@ -294,7 +350,7 @@ static uint32_t list_class(gal_stage_items *items, const gal_item_weights *w, co
     const double *seconds = values_of(room, SECONDS);
     const uint32_t class = items->class[order[begin]];
     key *const sorted = keys_of(room) + room->count; /* room */
-    uint32_t *const others = (uint32_t *)(void *)values_of(room, KEPT_BYTES);
+    uint32_t *const others = (uint32_t *)(void *)values_of(room, KEPT);
     uint32_t other_count = 0;
     uint32_t count = 0;
     uint32_t i = begin;
@@ -322,6 +378,10 @@ uint32_t gal_stage_items_list(gal_stage_items *items, const gal_item_weights *w,
     weigh_seconds(items, w, values_of(room, SECONDS));
     weigh_bytes(items, w, values_of(room, BYTES));
     weigh_ends(items, w, values_of(room, FIRST), values_of(room, LAST));
+    if (items->crowds) {
+        weigh_crowds(items, w, GAL_ITEM_BEFORE_FORWARD, GAL_ITEM_BEFORE_BACKWARD, values_of(room, BEFORE));
+        weigh_crowds(items, w, GAL_ITEM_BEHIND_FORWARD, GAL_ITEM_BEHIND_BACKWARD, values_of(room, BEHIND));
+    }
     for (uint32_t begin = 0, end = 0; begin < items->count; begin = end) {
         count += list_class(items, w, room, begin, &end, keys_of(room) + count);
     }
@@ -338,6 +398,9 @@ void gal_stage_items_write(const gal_stage_items *items, const gal_item_room *ro
                                 .turn_bytes = items->number[GAL_ITEM_TURN][at],
                                 .first_seconds = values_of(room, FIRST)[at],
                                 .last_seconds = values_of(room, LAST)[at],
+                                .before_seconds = items->crowds ? values_of(room, BEFORE)[at] : 0.0,
+                                .behind_seconds = items->crowds ? values_of(room, BEHIND)[at] : 0.0,
+                                .gathers = items->number[GAL_ITEM_GATHERS][at] > 0.0,
                                 .class = items->class[at],
                                 .strategy = own[i].strategy};
     }

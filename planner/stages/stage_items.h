@@ -19,12 +19,18 @@ typedef enum gal_item_number {
     GAL_ITEM_ENTER,
     GAL_ITEM_LEAVE,
     GAL_ITEM_ENTER_TAIL,
+    GAL_ITEM_BEFORE_FORWARD, /* hidden, and so on */
+    GAL_ITEM_BEFORE_BACKWARD,
+    GAL_ITEM_BEHIND_FORWARD,
+    GAL_ITEM_BEHIND_BACKWARD,
+    GAL_ITEM_GATHERS, /* 1, else 0 */
     GAL_ITEM_TRANSFER,
     GAL_ITEM_NUMBERS
 } gal_item_number;
 
 typedef struct gal_stage_items {
     uint32_t count;
+    bool crowds; /* some take more beside one that gathers, of this type or of another, as the caller may say */
     const uint32_t *strategy;         /* [count], those of a class one after the other */
     uint32_t *class;                  /* [count] */
     double *number[GAL_ITEM_NUMBERS]; /* [count] each */
@@ -45,11 +51,13 @@ void gal_stage_items_free(gal_stage_items *items); /* accepts a zeroed one */
 typedef struct gal_item_weights {
     gal_mix_rates rates;
     double update, in_flight;
-    double sent;          /* of the transfer */
-    bool enters, leaves;  /* there is a stage before, behind it */
-    const double *more;   /* [strategy] seconds beside; NULL: none */
-    const bool *may_take; /* [count] NULL: all may be */
-    uint32_t order;       /* which one is kept */
+    double sent;             /* of the transfer */
+    double hidden_share;     /* of what is hidden of backward (gal_price_hidden_share) ... */
+    double not_hidden_share; /* ... and the rest, where it is not in update */
+    bool enters, leaves;     /* there is a stage before, behind it */
+    const double *more;      /* [strategy] seconds beside; NULL: none */
+    const bool *may_take;    /* [count] NULL: all may be */
+    uint32_t order;          /* which one is kept */
 } gal_item_weights;
 
 /* Room for menus of at most so many items. */

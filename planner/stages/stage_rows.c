@@ -103,6 +103,18 @@ static bool leaves_links(const gal_screened_item *a, const gal_screened_item *b)
     return leaves;
 }
 
+static bool is_no_more(const gal_pass_seconds *a, const gal_pass_seconds *b)
+{
+    return a->forward_seconds <= b->forward_seconds && a->backward_seconds <= b->backward_seconds;
+}
+
+/* Of neighbours that hide what they may; and what they do not. */
+static bool is_no_more_crowded(const gal_screened_item *a, const gal_screened_item *b)
+{
+    return a->gathers <= b->gathers && is_no_more(&a->hidden_before, &b->hidden_before) &&
+           is_no_more(&a->hidden_behind, &b->hidden_behind);
+}
+
 /* On every stage and under all weights: none of these numbers counts less than nothing in an item (item_of). */
 static bool beats(const gal_screened_item *a, const gal_screened_item *b)
 {
@@ -110,7 +122,8 @@ static bool beats(const gal_screened_item *a, const gal_screened_item *b)
            a->tail_seconds <= b->tail_seconds && a->update_seconds <= b->update_seconds && a->bytes <= b->bytes &&
            a->saved_bytes <= b->saved_bytes && a->turn_bytes <= b->turn_bytes &&
            a->boundary_bytes == b->boundary_bytes && a->enter_seconds <= b->enter_seconds &&
-           a->leave_seconds <= b->leave_seconds && a->enter_tail_seconds <= b->enter_tail_seconds && leaves_links(a, b);
+           a->leave_seconds <= b->leave_seconds && a->enter_tail_seconds <= b->enter_tail_seconds &&
+           leaves_links(a, b) && is_no_more_crowded(a, b);
 }
 
 /* Whether one may stand for the other: rows lie alike, and of a holder the token table does. */

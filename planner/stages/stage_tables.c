@@ -145,12 +145,20 @@ static void forget_conversions(gal_stage_tables *t)
 
 /* ---- menus ---- */
 
+/* Of what an item hides of backward, in the backward with sync; on the only stage it is in update (gal_price_once). */
+static double not_hidden_share(const gal_stage_tables *t)
+{
+    return t->s->spec.pp_degree > 1 ? 1.0 - gal_price_hidden_share(t->s->spec.microbatch_count) : 0.0;
+}
+
 double gal_stage_tables_seconds(const gal_stage_tables *t, const gal_screened_item *item, uint32_t stage,
                                 gal_stage_table table)
 {
     const gal_mix_rates rates = rates_of(t, stage, table);
     const bool once = table != GAL_TABLE_ROUND || t->s->spec.pp_degree == 1;
-    return rates.forward * item->forward_seconds + rates.backward * item->backward_seconds +
+    const double not_hidden =
+        not_hidden_share(t) * (item->hidden_before.backward_seconds + item->hidden_behind.backward_seconds);
+    return rates.forward * item->forward_seconds + rates.backward * (item->backward_seconds + not_hidden) +
            rates.tail * item->tail_seconds + (once ? t->update[stage] * item->update_seconds : 0.0);
 }
 
@@ -205,6 +213,8 @@ static gal_item_weights weights_of(const gal_stage_tables *t, uint32_t stage, ui
                               .update = once ? t->update[stage] : 0.0,
                               .in_flight = gal_screen_in_flight(&t->s->spec, stage),
                               .sent = rates.forward + (table == GAL_TABLE_ROUND ? 0.0 : 1.0),
+                              .hidden_share = gal_price_hidden_share(t->s->spec.microbatch_count),
+                              .not_hidden_share = not_hidden_share(t),
                               .enters = stage > 0,
                               .leaves = stage + 1 < t->s->spec.pp_degree,
                               .more =
@@ -409,12 +419,17 @@ static gal_code create_items(gal_stage_tables *t)
     const uint32_t types = t->s->types->type_count;
     uint32_t most = 0;
     uint32_t all = 0;
+    bool crowds = false;
     for (uint32_t type = 0; type < types; type++) {
         GAL_TRY(gal_stage_items_create(&t->s->item[(size_t)type * t->s->strategy_count], t->class,
                                        t->kept + (size_t)type * t->listed_count, t->kept_count[type], &t->items[type],
                                        t->err));
         most = t->kept_count[type] > most ? t->kept_count[type] : most;
         all += t->kept_count[type];
+        crowds = crowds || t->items[type].crowds;
+    }
+    for (uint32_t type = 0; type < types; type++) { /* what gathers is not to stand for what would be hidden behind */
+        t->items[type].crowds = crowds;
     }
     GAL_TRY(gal_item_room_create(most, &t->room, t->err));
     t->may_take = malloc(((size_t)most + 1) * sizeof *t->may_take);

@@ -196,8 +196,9 @@ static void check_bounds(const gal_random_cell *t, const gal_every_path *all, ui
 
 /* ---- bounds of whole stages ---- */
 
-static uint32_t tied_one_stage,
-    raised_by_ties; /* of the trials: on several nodes; of them where ties raise the bound */
+/* Of the trials: neighbours hide something; tables are tied on one stage of several nodes; there ties raise the bound
+ */
+static uint32_t hiding, tied_one_stage, raised_by_ties;
 
 /* again: of a second look, where the first one has found a path. */
 static double staged_bound(const gal_screened *screened, gal_staged_effort effort, double *again)
@@ -222,6 +223,20 @@ static void check_bound(double bound, double best, const gal_every_path *all)
     }
 }
 
+/* Whether neighbours hide something of a block (costmodel/price.h). */
+static bool hides(const gal_screened *screened)
+{
+    bool any = false;
+    for (size_t i = 0; i < (size_t)screened->types->type_count * screened->strategy_count; i++) {
+        const gal_screened_item *item = &screened->item[i];
+        any = any || (screened->legal[i] && item->hidden_before.forward_seconds + item->hidden_before.backward_seconds +
+                                                    item->hidden_behind.forward_seconds +
+                                                    item->hidden_behind.backward_seconds >
+                                                0.0);
+    }
+    return any;
+}
+
 /* By the cell's own prices, which are the cache's: no path that fits takes less, the token table tied or not. */
 static void check_staged(const gal_random_cell *t, const gal_every_path *all, uint64_t limit_bytes, uint64_t *state)
 {
@@ -243,6 +258,7 @@ static void check_staged(const gal_random_cell *t, const gal_every_path *all, ui
         const double tied = staged_bound(&screened, GAL_STAGED_TIED, &tied_again);
         const bool counts = t->cell->types.table_shared && spec.pp_degree == 1 && t->cluster.level_count > 1;
         tied_one_stage += counts;
+        hiding += hides(&screened);
         raised_by_ties += counts && tied > quick * (1.0 + 1e-9);
         assert_true(quick <= tied && tied <= again * (1.0 + 1e-9));
         check_bound(tied, best, all);
@@ -261,6 +277,8 @@ static void test_stages_bound_truly(void **state)
     each_trial(check_staged);
     print_message("tied tables on one stage of several nodes: %u, ties raise the bound of %u\n", tied_one_stage,
                   raised_by_ties);
+    print_message("cells in which neighbours hide something: %u\n", hiding);
+    assert_true(hiding >= 20);
     assert_true(tied_one_stage >= 20);
     assert_true(raised_by_ties >= 5);
 }

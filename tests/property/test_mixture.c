@@ -73,6 +73,7 @@ static void create_chain(uint64_t *state, trial *t)
 static void create(uint64_t seed, trial *t)
 {
     uint64_t state = seed;
+    const bool gathers = seed % 2 == 0;
     memset(t, 0, sizeof *t);
     create_chain(&state, t);
     for (uint32_t i = 0; i < TYPES; i++) {
@@ -85,6 +86,11 @@ static void create(uint64_t seed, trial *t)
                                            .last_seconds = 1.0 - gal_random_below(&state, 3),
                                            .class = j * CLASSES / count,
                                            .strategy = j};
+            if (gathers && gal_random_below(&state, 2) == 0) {
+                t->item[i][j].gathers = true;
+                t->item[i][j].before_seconds = gal_random_below(&state, 6);
+                t->item[i][j].behind_seconds = gal_random_below(&state, 6);
+            }
         }
         t->menu[i] = (gal_mix_menu){gal_prune_menu(t->item[i], count), t->item[i]};
     }
@@ -111,7 +117,7 @@ static void create(uint64_t seed, trial *t)
 typedef struct brute {
     const trial *t;
     uint32_t begin, end;
-    bool converts; /* conversions take time */
+    bool converts; /* conversions, and what two that gather do not hide of each other, take time */
     const gal_mix_item *taken[BLOCKS_MOST];
     double best;
 } brute;
@@ -130,7 +136,9 @@ static void finish(brute *b)
         bytes += b->taken[i]->bytes;
         turn = fmax(turn, b->taken[i]->turn_bytes);
         if (i > b->begin && b->converts) {
-            seconds += t->conversion[t->pair_of[i]][b->taken[i - 1]->class][b->taken[i]->class];
+            const gal_mix_item *before = b->taken[i - 1], *own = b->taken[i];
+            seconds += t->conversion[t->pair_of[i]][before->class][own->class];
+            seconds += before->gathers && own->gathers ? before->behind_seconds + own->before_seconds : 0.0;
         }
     }
     b->best = bytes + turn <= t->stage.limit_bytes ? fmin(b->best, seconds) : b->best;

@@ -34,6 +34,16 @@ static gal_screened_item draw_item(uint64_t *state, uint32_t values)
                                .turn_bytes = draw(state, 3)};
 }
 
+/* Half of the trials have none. */
+static void draw_hidden(uint64_t *state, gal_screened_item *item)
+{
+    item->gathers = gal_random_below(state, 2) == 0;
+    if (item->gathers) {
+        item->hidden_before = (gal_pass_seconds){draw(state, 2), draw(state, 3)};
+        item->hidden_behind = (gal_pass_seconds){draw(state, 2), draw(state, 3)};
+    }
+}
+
 typedef struct trial {
     gal_screened_item item[STRATEGIES];
     uint32_t class[STRATEGIES], strategy[STRATEGIES];
@@ -49,11 +59,15 @@ static void create(uint64_t *state, trial *t)
     gal_error err = {0};
     const uint32_t classes = 1 + gal_random_below(state, 5);
     const uint32_t values = 2 + gal_random_below(state, 9);
+    const bool hides = gal_random_below(state, 2) == 0;
     t->count = gal_random_below(state, STRATEGIES + 1);
     for (uint32_t i = 0; i < t->count; i++) {
         t->strategy[i] = i;
         t->class[i] = i * classes / t->count;
         t->item[i] = draw_item(state, values);
+        if (hides) {
+            draw_hidden(state, &t->item[i]);
+        }
         t->more[i] = draw(state, 3);
     }
     for (uint32_t i = 1; i < t->count; i++) {
@@ -79,6 +93,8 @@ static gal_item_weights draw_weights(uint64_t *state, trial *t)
                               .update = draw(state, 3),
                               .in_flight = 1.0 + gal_random_below(state, 3),
                               .sent = 1.0 + gal_random_below(state, 2),
+                              .hidden_share = 0.5,
+                              .not_hidden_share = 0.5 * gal_random_below(state, 2),
                               .enters = gal_random_below(state, 2) > 0,
                               .leaves = gal_random_below(state, 2) > 0,
                               .more = gal_random_below(state, 2) > 0 ? t->more : NULL,
@@ -91,9 +107,16 @@ static gal_mix_item item_of(const trial *t, const gal_item_weights *w, uint32_t 
     const gal_screened_item *own = &t->item[t->strategy[at]];
     const gal_mix_rates rates = w->rates;
     const double more = w->more == NULL ? 0.0 : w->more[t->strategy[at]];
+    const gal_pass_seconds *before = &own->hidden_before, *behind = &own->hidden_behind;
+    const double not_hidden =
+        rates.backward * w->not_hidden_share * (before->backward_seconds + behind->backward_seconds);
+    const double late = rates.backward * w->hidden_share;
     return (gal_mix_item){
         .seconds = rates.forward * own->forward_seconds + rates.backward * own->backward_seconds +
-                   rates.tail * own->tail_seconds + w->update * own->update_seconds + more,
+                   rates.tail * own->tail_seconds + w->update * own->update_seconds + not_hidden + more,
+        .before_seconds = rates.forward * before->forward_seconds + late * before->backward_seconds,
+        .behind_seconds = rates.forward * behind->forward_seconds + late * behind->backward_seconds,
+        .gathers = own->gathers,
         .bytes = own->bytes + w->in_flight * own->saved_bytes,
         .turn_bytes = own->turn_bytes,
         .first_seconds = w->enters ? rates.forward * own->enter_seconds + rates.tail * own->enter_tail_seconds : 0.0,
@@ -106,7 +129,9 @@ static gal_mix_item item_of(const trial *t, const gal_item_weights *w, uint32_t 
 static void assert_same_item(const gal_mix_item *a, const gal_mix_item *b)
 {
     assert_true(a->seconds == b->seconds && a->bytes == b->bytes && a->turn_bytes == b->turn_bytes &&
-                a->first_seconds == b->first_seconds && a->last_seconds == b->last_seconds);
+                a->first_seconds == b->first_seconds && a->last_seconds == b->last_seconds &&
+                a->before_seconds == b->before_seconds && a->behind_seconds == b->behind_seconds &&
+                a->gathers == b->gathers);
     assert_int_equal(a->class, b->class);
     assert_int_equal(a->strategy, b->strategy);
 }

@@ -15,7 +15,8 @@ static int quicker_first(const void *x, const void *y)
 static bool beats(const gal_mix_item *a, const gal_mix_item *b)
 {
     return a->seconds <= b->seconds && a->bytes <= b->bytes && a->turn_bytes <= b->turn_bytes &&
-           a->first_seconds <= b->first_seconds && a->last_seconds <= b->last_seconds;
+           a->first_seconds <= b->first_seconds && a->last_seconds <= b->last_seconds &&
+           a->before_seconds <= b->before_seconds && a->behind_seconds <= b->behind_seconds && a->gathers <= b->gathers;
 }
 
 uint32_t gal_prune_menu(gal_mix_item *item, uint32_t count)
