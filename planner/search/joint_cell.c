@@ -116,7 +116,7 @@ static double gap_of(const gal_joint *o, gal_joint_level below)
 /* Seconds per sample above which a cell is not worth another look, below the level. */
 double gal_joint_hopeless_per_sample(const gal_joint *o, gal_joint_level below)
 {
-    return gal_joint_wanted_per_sample(o) * (1.0 - gap_of(o, below));
+    return gal_joint_wanted_per_sample(o) / (1.0 + gap_of(o, below));
 }
 
 /* The same of the cell, up to rounding: a bound that is raised so far is enough. */
@@ -215,7 +215,7 @@ static gal_code solve_alike(step *s, gal_error *err)
     gal_staged staged = {0};
     if (enough < HUGE_VAL) {
         code = gal_staged_solve(&c->screened, enough, gap, GAL_STAGED_ALIKE, &staged, err);
-        s->hopeless = staged.bound >= enough / (1.0 - gap);
+        s->hopeless = staged.bound >= enough * (1.0 + gap);
     }
     if (s->hopeless) {
         raise_bound(c, staged.bound);

@@ -327,7 +327,7 @@ cleanup:
 /* The bound is more than the share `gap` below the path, and not enough. */
 static bool is_open(const solver *v, double enough_seconds, double gap)
 {
-    return v->out->bound < fmin(enough_seconds, v->out->seconds * (1.0 - gap));
+    return v->out->bound < fmin(enough_seconds, v->out->seconds / (1.0 + gap));
 }
 
 /* Under weights by cutting planes, as long as they promise more than the bound. The solver's bounds are then of the
@@ -576,7 +576,7 @@ gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, d
         out->seconds = HUGE_VAL;
     }
     if (effort == GAL_STAGED_ALIKE) { /* beyond: else classes show more of a cell, which a gap may need */
-        GAL_TRY(bound_in_one_class(screened, enough_seconds / (1.0 - gap), &out->bound, err));
+        GAL_TRY(bound_in_one_class(screened, enough_seconds * (1.0 + gap), &out->bound, err));
         goto cleanup;
     }
     v.strategy = calloc(3 * blocks + 2 * (size_t)screened->types->pair_count, sizeof *v.strategy);
@@ -590,7 +590,7 @@ gal_code gal_staged_solve(const gal_screened *screened, double enough_seconds, d
     GAL_TRY(gal_stage_classes_create(screened->types->block_count, screened->types->type_count, v.tables.class_count,
                                      &v.classes, err));
     GAL_TRY(effort == GAL_STAGED_AGAIN ? solve_again(&v, enough_seconds) : solve(&v, enough_seconds, gap));
-    v.target = fmin(enough_seconds, out->seconds * (1.0 - gap));
+    v.target = fmin(enough_seconds, out->seconds / (1.0 + gap));
     GAL_TRY(tighten_stages(&v, v.target, &out->bound));
     if (effort != GAL_STAGED_QUICK && screened->types->table_shared && out->bound < v.target && v.target < HUGE_VAL) {
         GAL_TRY(bound_ties(&v));

@@ -480,7 +480,7 @@ static void check_search(trial *t, double gap)
         const uint32_t batch = result.finalist[0].global_batch_samples;
         const double bound = result.lower_bound_seconds / batch;
         if (!(bound <= t->best_per_sample * (1.0 + rounding)) ||
-            (result.unproven_cell_count == 0 && !(found * (1.0 - gap) <= t->best_per_sample * (1.0 + rounding)))) {
+            (result.unproven_cell_count == 0 && !(found <= t->best_per_sample * (1.0 + gap) * (1.0 + rounding)))) {
             fail_msg("gap %g: found %.17g, bound %.17g, without prunings %.17g", gap, found, bound, t->best_per_sample);
         }
     } else {
