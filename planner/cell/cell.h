@@ -52,9 +52,8 @@ typedef enum gal_shared_kind {
     GAL_SHARED_BOUNDARY,
     GAL_SHARED_SCRATCH,
     GAL_SHARED_RELAYOUT,
-    GAL_SHARED_WORK_EVEN, /* of even blocks and of odd ones, by their numbers in the chain; half of each is of a block
-                           */
-    GAL_SHARED_WORK_ODD,  /* that works on whole microbatches, which may lie across both */
+    GAL_SHARED_WORK_EVEN, /* of blocks of even and of odd numbers in the chain, which lie behind each other; of one */
+    GAL_SHARED_WORK_ODD,  /* that works on whole microbatches half is of each, as it may lie across both */
     GAL_SHARED_STAGED_INPUT, /* what leaves the device: inputs, and the rest, which another block may have most of */
     GAL_SHARED_STAGED_SAVED,
     GAL_SHARED_BESIDE, /* boundary rows of second sub-batches */

@@ -66,7 +66,7 @@ static uint64_t place_segment(gal_program *program, const gal_life *life, uint32
     return end;
 }
 
-/* Of a segment: where its work lies. */
+/* Of a segment: where its work lies, by the number of its block in the chain: as searches charge it. */
 typedef enum part { WHOLE, EVEN, ODD, PARTS } part;
 
 static part part_of(const gal_program *like, uint32_t segment)
