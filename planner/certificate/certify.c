@@ -60,7 +60,9 @@ static gal_code prove_cells(proof *all, uint32_t count, double *bound, gal_error
 {
     const gal_code code = gal_price_at_once(all[0].b->from->cache, count, prove_cell, all, err);
     for (uint32_t i = 0; code == GAL_OK && i < count; i++) {
+        const bool stood = all[i].good >= all[i].bound && all[i].own.seconds >= all[i].bound;
         all[i].c->plain_seconds = all[i].own.plain ? all[i].bound : 0.0;
+        all[i].c->stood_seconds = stood ? all[i].bound : 0.0;
         *bound = fmin(*bound, all[i].own.seconds);
     }
     return code;
@@ -82,7 +84,7 @@ static int least_first(const void *x, const void *y)
 
 static bool is_proved(const gal_certify_cell *c, double bound)
 {
-    return bound == c->plain_seconds || bound < c->plain_seconds * (1.0 - rounding);
+    return bound == c->stood_seconds || bound == c->plain_seconds || bound < c->plain_seconds * (1.0 - rounding);
 }
 
 /* The first cell alone. */
@@ -111,15 +113,18 @@ static bool is_bounded(const gal_search_request *r)
     return r->schedule != GAL_SCHEDULE_INTERLEAVED && !gal_schedule_splits(r->schedule);
 }
 
-/* A cell that was proved up to a bound that fell later may be proved a little less up to that one: so the bound itself
- * is asked for, as galplan verify will, until it stands. One that still falls is not claimed. */
+/* Where the search leaves a gap no more is asked for than what is good: a bound that some cell does not reach has to be
+ * proved again. A cell that was proved up to a bound that fell later may be proved a little less up to that one: so the
+ * bound itself is asked for, as galplan verify will, until it stands. One that still falls is not claimed. */
 gal_code gal_certify(const gal_search_request *request, const gal_certificate_sources *from, gal_certificate_way way,
                      gal_certify_cell *cell, uint32_t count, double *searched_seconds, gal_plan *plan, gal_error *err)
 {
     gal_code code = GAL_OK;
     batch b = {.request = request, .from = from, .way = way, .cell = cell, .count = count};
-    const double good = *searched_seconds * (1.0 - request->gap / 10.0);
-    double bound = is_bounded(request) ? *searched_seconds : 0.0;
+    const double wanted = fmin(plan->objective_seconds / (1.0 + request->gap), *searched_seconds);
+    const double good = fmax(*searched_seconds * (1.0 - request->gap / 10.0), wanted);
+    const bool is_exact = *searched_seconds >= plan->objective_seconds * (1.0 - rounding);
+    double bound = !is_bounded(request) ? 0.0 : is_exact ? *searched_seconds : good;
     double claim = HUGE_VAL;
     gal_certificate *out = &plan->certificate;
     *out = (gal_certificate){.present = true,

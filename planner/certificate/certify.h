@@ -10,6 +10,7 @@ typedef struct gal_certify_cell {
     gal_cell_numbers numbers;
     double bound_seconds; /* by the search: no plan of its takes less */
     double plain_seconds; /* proved plainly (planner/certificate/certificate.h); 0: nothing yet */
+    double stood_seconds; /* proved as galplan verify will ask for it; likewise */
 } gal_certify_cell;
 
 /* Fills the plan's certificate and lower bound.
