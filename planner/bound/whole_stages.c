@@ -14,8 +14,6 @@ enum { ADDED, BOTH, SUM_COUNT };
 
 typedef struct cutter {
     const gal_whole_stages *w;
-    const gal_chain_kinds *chains;
-    double *known;               /* of w */
     uint32_t *pairs;             /* [block][pair]: how many of the pair end at this block or before */
     size_t row;                  /* from one row of what is known to the next */
     double share;                /* of the slowest rounds for each stage */
@@ -59,8 +57,8 @@ typedef struct span {
 
 static span span_of(const cutter *c, uint32_t stage, uint32_t begin, uint32_t end)
 {
-    const size_t kind = gal_chain_kind(c->chains, begin, end);
-    double *known = c->known == NULL ? NULL : &c->known[stage * c->chains->count + kind];
+    const size_t kind = gal_chain_kind(c->w->chains, begin, end);
+    double *known = c->w->known == NULL ? NULL : &c->w->known[stage * c->w->chains->count + kind];
     return (span){stage, begin, end, kind, known};
 }
 
@@ -75,7 +73,7 @@ static const gal_tight_stage *tight_of(const cutter *c, span own)
 {
     for (uint32_t i = 0; i < c->w->tight_count; i++) {
         const gal_tight_stage *tight = &c->w->tight[i];
-        if (tight->stage == own.stage && gal_chain_kind(c->chains, tight->begin, tight->end) == own.kind) {
+        if (tight->stage == own.stage && gal_chain_kind(c->w->chains, tight->begin, tight->end) == own.kind) {
             return tight;
         }
     }
@@ -108,7 +106,7 @@ static double say(const cutter *c, gal_whole_stages_row which, span own)
 /* What was said of chains before they were known better. */
 static void forget_loose(const cutter *c)
 {
-    for (uint32_t i = 0; i < c->w->tight_count && c->known != NULL; i++) {
+    for (uint32_t i = 0; i < c->w->tight_count && c->w->known != NULL; i++) {
         const gal_tight_stage *tight = &c->w->tight[i];
         const span own = span_of(c, tight->stage, tight->begin, tight->end);
         own.known[GAL_WHOLE_ROUND * c->row] = own.known[GAL_WHOLE_ADDED * c->row] = 0.0;
@@ -245,7 +243,7 @@ static void add_stages(const cutter *c, uint32_t stage, uint32_t begin, uint32_t
     const ends added = ends_of(c, ADDED, stage, begin), both = ends_of(c, BOTH, stage, begin);
     const double share = share_of(c, most);
     while (end <= last) {
-        const uint32_t reach = gal_chain_reach(c->chains, begin, end);
+        const uint32_t reach = gal_chain_reach(c->w->chains, begin, end);
         const uint32_t reached = reach < last ? reach : last;
         for (span own = span_of(c, stage, begin, end); end <= reached; end++, own = one_longer(own)) {
             double adds, adds_both;
@@ -505,8 +503,6 @@ gal_code gal_whole_stages_bound(const gal_whole_stages *stages, double enough_se
     const gal_block_types *types = stages->types;
     const size_t places = ((size_t)stages->stage_count + 1) * (types->block_count + 1);
     cutter c = {.w = stages,
-                .chains = stages->chains,
-                .known = stages->known,
                 .row = stages->stage_count * stages->chains->count,
                 .share = stages->slowest_rounds / stages->stage_count,
                 .pairs = calloc((size_t)types->block_count * types->pair_count + 1, sizeof *c.pairs),

@@ -29,7 +29,8 @@ typedef struct gal_named_rule {
     const gal_solver *solver;
     /* GAL_NO: nothing to choose for some block. */
     gal_code (*view)(const gal_named_cell *cell, gal_named_view *out, gal_error *err);
-    void (*finish)(gal_plan *plan); /* what the algorithm adds to a path's plan, which stays legal; NULL: nothing */
+    void (*finish)(gal_plan *plan); /* what the algorithm adds to a path's plan: overlap, as the space with it has it
+                                     * (gal_space_overlap_of); NULL: nothing */
 } gal_named_rule;
 
 gal_code gal_named_search(const gal_search_request *request, const gal_named_rule *rule,

@@ -19,7 +19,7 @@ typedef enum gal_item_number {
     GAL_ITEM_ENTER,
     GAL_ITEM_LEAVE,
     GAL_ITEM_ENTER_TAIL,
-    GAL_ITEM_BEFORE_FORWARD, /* hidden, and so on */
+    GAL_ITEM_BEFORE_FORWARD, /* of hidden_before, and so on */
     GAL_ITEM_BEFORE_BACKWARD,
     GAL_ITEM_BEHIND_FORWARD,
     GAL_ITEM_BEHIND_BACKWARD,
@@ -30,7 +30,8 @@ typedef enum gal_item_number {
 
 typedef struct gal_stage_items {
     uint32_t count;
-    bool crowds; /* some take more beside one that gathers, of this type or of another, as the caller may say */
+    bool crowds;                      /* some, of this type or, as the caller may say, of another, take more beside
+                                       * one that gathers */
     const uint32_t *strategy;         /* [count], those of a class one after the other */
     uint32_t *class;                  /* [count] */
     double *number[GAL_ITEM_NUMBERS]; /* [count] each */

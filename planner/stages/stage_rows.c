@@ -108,7 +108,7 @@ static bool is_no_more(const gal_pass_seconds *a, const gal_pass_seconds *b)
     return a->forward_seconds <= b->forward_seconds && a->backward_seconds <= b->backward_seconds;
 }
 
-/* Of neighbours that hide what they may; and what they do not. */
+/* What it takes more beside others that gather, and they beside it. */
 static bool is_no_more_crowded(const gal_screened_item *a, const gal_screened_item *b)
 {
     return a->gathers <= b->gathers && is_no_more(&a->hidden_before, &b->hidden_before) &&

@@ -145,7 +145,8 @@ static void forget_conversions(gal_stage_tables *t)
 
 /* ---- menus ---- */
 
-/* Of what an item hides of backward, in the backward with sync; on the only stage it is in update (gal_price_once). */
+/* Of what neighbours hide of an item's backward: not in the one with sync; on the only stage update has that
+ * (gal_price_once). */
 static double not_hidden_share(const gal_stage_tables *t)
 {
     return t->s->spec.pp_degree > 1 ? 1.0 - gal_price_hidden_share(t->s->spec.microbatch_count) : 0.0;
