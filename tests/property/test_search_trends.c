@@ -179,7 +179,7 @@ static void test_more_memory_is_no_worse(void **unused)
         gal_random_search_free(&search);
     }
     printf("  %u searches had a plan with less memory; %u needed more labels\n", t.pairs, t.again);
-    assert_true(t.again <= 1 + input_count() / 1000);
+    assert_true(t.again <= input_count() / 4000); /* of the 2,000 of make check none */
     for (uint32_t i = 0; i < STRAYS; i++) {
         report_strays(&t.stray[i]);
     }
