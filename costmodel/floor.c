@@ -120,6 +120,32 @@ gal_strategy gal_split_strategy(const gal_split_kind *split)
     return out;
 }
 
+gal_split_kind gal_split_of(const gal_strategy *strategy)
+{
+    const uint32_t side = gal_strategy_grid_side(strategy);
+    const bool cube = strategy->tp_mode == GAL_TP_3D, grid = strategy->tp_mode != GAL_TP_1D;
+    return (gal_split_kind){.tp_degree =
+                                grid ? side * side * (cube ? side : 1) : gal_strategy_degree(strategy, GAL_AXIS_TP),
+                            .sequence_kind = gal_strategy_sequence_axis(strategy),
+                            .sequence_degree = gal_strategy_sequence_degree(strategy),
+                            .sequence_parallel = strategy->sequence_parallel,
+                            .recompute = strategy->recompute,
+                            .tp_mode = strategy->tp_mode == GAL_TP_2P5D ? GAL_TP_2D : strategy->tp_mode,
+                            .stepped = strategy->stepped,
+                            .keep_panels = strategy->keep_panels,
+                            .keep_weights = strategy->keep_weights,
+                            .unit = strategy->shard_unit};
+}
+
+bool gal_split_equal(const gal_split_kind *a, const gal_split_kind *b)
+{
+    return a->tp_degree == b->tp_degree && a->sequence_kind == b->sequence_kind &&
+           a->sequence_degree == b->sequence_degree && a->sequence_parallel == b->sequence_parallel &&
+           a->recompute == b->recompute && a->tp_mode == b->tp_mode && a->stepped == b->stepped &&
+           a->keep_panels == b->keep_panels && a->keep_weights == b->keep_weights && a->unit == b->unit &&
+           a->offload == b->offload;
+}
+
 static gal_code lower(const gal_floors *floors, uint32_t samples, split_block *block, gal_error *err)
 {
     const gal_split_kind *split = &block->split;
@@ -134,24 +160,13 @@ static gal_code lower(const gal_floors *floors, uint32_t samples, split_block *b
     return gal_structures_lone(floors->structures, &query, &block->lone, err);
 }
 
-static bool is_split(const split_block *block, uint32_t type, const gal_split_kind *split)
-{
-    return block->type == type && block->split.tp_degree == split->tp_degree &&
-           block->split.sequence_kind == split->sequence_kind &&
-           block->split.sequence_degree == split->sequence_degree &&
-           block->split.sequence_parallel == split->sequence_parallel && block->split.recompute == split->recompute &&
-           block->split.tp_mode == split->tp_mode && block->split.stepped == split->stepped &&
-           block->split.keep_panels == split->keep_panels && block->split.keep_weights == split->keep_weights &&
-           block->split.unit == split->unit && block->split.offload == split->offload;
-}
-
 static gal_code find_split(gal_floors *floors, uint32_t type, const gal_split_kind *split, uint32_t samples,
                            split_block **out, gal_error *err)
 {
     for (uint32_t i = 0; i < floors->block_count; i++) {
         const uint32_t at = floors->asked + 1 + i;
         const uint32_t wrapped = at < floors->block_count ? at : at - floors->block_count;
-        if (is_split(&floors->block[wrapped], type, split)) {
+        if (floors->block[wrapped].type == type && gal_split_equal(&floors->block[wrapped].split, split)) {
             floors->asked = wrapped;
             *out = &floors->block[wrapped];
             return GAL_OK;

@@ -28,6 +28,9 @@ typedef struct gal_split_kind {
 
 /* Just this, on tp_degree times sequence_degree devices. */
 gal_strategy gal_split_strategy(const gal_split_kind *split);
+/* How a strategy splits blocks, with nothing in the host's memory. */
+gal_split_kind gal_split_of(const gal_strategy *strategy);
+bool gal_split_equal(const gal_split_kind *a, const gal_split_kind *b);
 
 typedef struct gal_block_floor {
     double seconds;       /* forward and backward of one microbatch */

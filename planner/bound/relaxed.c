@@ -60,7 +60,7 @@ static double least_weight(const gal_relaxed_type *menu, uint32_t menu_count)
 
 /* The stages' weights: so that the quickest items cost the same in each. Returns the weighted limit. */
 static double weigh(gal_relaxed_type *menu, uint32_t menu_count, const gal_relaxed_pipeline *pipeline,
-                    double *weight_sum)
+                    double *weight_sum, double *last_weight)
 {
     double bytes = 1.0;
     double saved = 0.0;
@@ -77,6 +77,7 @@ static double weigh(gal_relaxed_type *menu, uint32_t menu_count, const gal_relax
         const double weight = 1.0 / (bytes + pipeline->in_flight[p] * saved);
         limit += weight * pipeline->limit_bytes[p];
         *weight_sum += weight;
+        *last_weight = weight;
         for (uint32_t i = 0; i < menu_count; i++) {
             for (uint32_t j = 0; j < menu[i].item_count; j++) {
                 gal_relaxed_item *item = &menu[i].item[j];
@@ -104,22 +105,20 @@ static bool begin(gal_relaxed_type *menu, uint32_t menu_count, double rounds)
 }
 
 double gal_relaxed_bound(gal_relaxed_type *menu, uint32_t menu_count, const gal_relaxed_pipeline *pipeline,
-                         double *spare_bytes)
+                         gal_relaxed_memory *memory)
 {
-    double weight_sum = 0.0;
+    double weight_sum = 0.0, last_weight = 0.0;
+    gal_relaxed_memory unread;
+    memory = memory == NULL ? &unread : memory;
+    *memory = (gal_relaxed_memory){.spare_bytes = -HUGE_VAL};
     if (!begin(menu, menu_count, pipeline->rounds)) {
-        if (spare_bytes != NULL) {
-            *spare_bytes = -HUGE_VAL;
-        }
         return HUGE_VAL;
     }
     /* a little more: where the smallest items just fit, their rounded sum must not be above it */
-    const double exact_limit = weigh(menu, menu_count, pipeline, &weight_sum);
+    const double exact_limit = weigh(menu, menu_count, pipeline, &weight_sum, &last_weight);
     const double limit = exact_limit + slack * fabs(exact_limit);
     const double least = least_weight(menu, menu_count);
-    if (spare_bytes != NULL) {
-        *spare_bytes = (limit - least) / weight_sum;
-    }
+    memory->spare_bytes = (limit - least) / weight_sum;
     if (least > limit) {
         return HUGE_VAL;
     }
@@ -127,6 +126,7 @@ double gal_relaxed_bound(gal_relaxed_type *menu, uint32_t menu_count, const gal_
     const gal_slope slope = gal_best_slope(take_cheapest, &all, limit);
     const double price = slope.price;
     const double bound = (slope.best.seconds + price * (slope.best.bytes - limit)) * (1.0 - 1e-12);
+    memory->byte_seconds = price * last_weight;
     for (uint32_t i = 0; i < menu_count; i++) {
         const gal_relaxed_item *own = cheapest_item(&menu[i], price);
         for (uint32_t j = 0; j < menu[i].item_count; j++) {

@@ -31,10 +31,15 @@ typedef struct gal_relaxed_pipeline {
     const double *limit_bytes; /* [stage] */
 } gal_relaxed_pipeline;
 
-/* No path is faster. Infinity: none fits, or a menu is empty. Fills reduced_seconds, unless it is infinity.
- * spare_bytes (may be NULL): with so many less in every stage, more if negative, none would fit for sure; -infinity if
- * a menu is empty. */
+typedef struct gal_relaxed_memory {
+    double spare_bytes;  /* with so many less in every stage, more if negative, none would fit for sure; -infinity if a
+                            menu is empty */
+    double byte_seconds; /* price of a byte on the last stage, by which reduced_seconds are; 0 if they are not */
+} gal_relaxed_memory;
+
+/* No path is faster. Infinity: none fits, or a menu is empty. Fills reduced_seconds, unless it is infinity. memory:
+ * out; may be NULL. */
 double gal_relaxed_bound(gal_relaxed_type *menu, uint32_t menu_count, const gal_relaxed_pipeline *pipeline,
-                         double *spare_bytes);
+                         gal_relaxed_memory *memory);
 
 #endif

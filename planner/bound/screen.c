@@ -45,7 +45,7 @@ enum { LEGAL = 1, NOT_LEGAL };
 /* Of cells of so many devices per stage and samples per microbatch. */
 typedef struct menus {
     uint32_t stage_devices, samples;
-    gal_relaxed_type *type; /* owned, with the items of all */
+    gal_screen_menus menus; /* owned, with the items of all */
     gal_relaxed_item *item;
 } menus;
 
@@ -83,8 +83,9 @@ gal_code gal_screens_create(const gal_model *model, const gal_durations *duratio
 
 static void menus_free(menus *m)
 {
+    free(m->menus.item_of);
     free(m->item);
-    free(m->type);
+    free(m->menus.type);
 }
 
 static void splits_free(splits *s)
@@ -150,9 +151,9 @@ static bool is_legal(const gal_screens *screens, const splits *s, uint32_t type,
 
 /* The items of a type; data parallel groups share the samples and, where the space has sharding, the states, which
  * devices that split positions share too. */
-static gal_code list_items(gal_screens *screens, const menus *m, const splits *of, uint32_t type,
-                           gal_relaxed_type *menu, gal_error *err)
+static gal_code list_items(gal_screens *screens, const menus *m, const splits *of, uint32_t type, gal_error *err)
 {
+    gal_relaxed_type *menu = &m->menus.type[type];
     const uint32_t like = screens->types->type_like[type];
     const bool shards = screens->space->axis[GAL_AXIS_SDP], *zero = screens->space->zero_stage;
     const double work_share = screens->space->overlap ? 0.5 : 1.0; /* of a sub-batch, with the other one not begun */
@@ -176,6 +177,7 @@ static gal_code list_items(gal_screens *screens, const menus *m, const splits *o
         if (code != GAL_OK) {
             return gal_fail(err, code, "%s", reason.text);
         }
+        m->menus.item_of[(size_t)type * of->count + i] = &menu->item[menu->item_count];
         menu->item[menu->item_count++] = (gal_relaxed_item){.round_seconds = floor.seconds,
                                                             .bytes = (double)floor.state_bytes / shares,
                                                             .saved_bytes = (double)floor.saved_bytes,
@@ -218,15 +220,17 @@ static gal_code list_menus(gal_screens *screens, menus *m, gal_error *err)
         return code;
     }
     const size_t most = of->count; /* of a type */
-    m->type = calloc(types->type_count, sizeof *m->type);
+    m->menus.split_count = of->count;
+    m->menus.type = calloc(types->type_count, sizeof *m->menus.type);
+    m->menus.item_of = calloc(types->type_count * most + 1, sizeof *m->menus.item_of);
     m->item = malloc((types->type_count * most + 1) * sizeof *m->item);
-    if (m->type == NULL || m->item == NULL) {
+    if (m->menus.type == NULL || m->menus.item_of == NULL || m->item == NULL) {
         return no_memory(err);
     }
     for (uint32_t type = 0; code == GAL_OK && type < types->type_count; type++) {
-        m->type[type] =
+        m->menus.type[type] =
             (gal_relaxed_type){.block_count = gal_screen_block_count(types, type), .item = m->item + type * most};
-        code = list_items(screens, m, of, type, &m->type[type], err);
+        code = list_items(screens, m, of, type, err);
     }
     return code;
 }
@@ -280,12 +284,30 @@ void gal_screen_limits(const gal_cell_spec *spec, double first_work_bytes, doubl
     }
 }
 
-gal_code gal_screen_menus(gal_screens *screens, const gal_cell_spec *spec, const gal_relaxed_type **out, gal_error *err)
+gal_code gal_screen_menus_of(gal_screens *screens, const gal_cell_spec *spec, gal_screen_menus *out, gal_error *err)
 {
     menus *m = NULL;
     const gal_code code = find_menus(screens, spec->device_count / spec->pp_degree,
                                      spec->global_batch_samples / spec->microbatch_count, &m, err);
-    *out = code == GAL_OK ? m->type : NULL;
+    if (code == GAL_OK) {
+        *out = m->menus;
+    }
+    return code;
+}
+
+gal_code gal_screen_number(gal_screens *screens, uint32_t stage_devices, const gal_strategy *strategy, uint32_t *split,
+                           gal_error *err)
+{
+    splits *s = NULL;
+    gal_split_kind own = gal_split_of(strategy);
+    const gal_code code = find_splits(screens, stage_devices, &s, err);
+    for (*split = 0; code == GAL_OK && *split < s->count; ++*split) {
+        own.unit = s->split[*split].unit;
+        own.offload = s->split[*split].offload;
+        if (gal_split_equal(&own, &s->split[*split])) {
+            break;
+        }
+    }
     return code;
 }
 
@@ -295,7 +317,7 @@ gal_code gal_screen_floor(gal_screens *screens, const gal_cell_spec *spec, doubl
     const gal_block_types *types = screens->types;
     uint32_t in_flight[GAL_STAGES_MAX];
     double limit_bytes[GAL_STAGES_MAX];
-    double spare_bytes = 0.0;
+    gal_relaxed_memory memory;
     menus *m = NULL;
     const gal_code code = find_menus(screens, spec->device_count / spec->pp_degree,
                                      spec->global_batch_samples / spec->microbatch_count, &m, err);
@@ -305,10 +327,10 @@ gal_code gal_screen_floor(gal_screens *screens, const gal_cell_spec *spec, doubl
     for (uint32_t p = 0; p < spec->pp_degree; p++) {
         in_flight[p] = gal_screen_in_flight(spec, p);
     }
-    gal_screen_limits(spec, least_work(&m->type[types->type_of[0]]),
-                      least_work(&m->type[types->type_of[types->block_count - 1]]), limit_bytes);
+    gal_screen_limits(spec, least_work(&m->menus.type[types->type_of[0]]),
+                      least_work(&m->menus.type[types->type_of[types->block_count - 1]]), limit_bytes);
     const gal_relaxed_pipeline pipeline = {spec->pp_degree, gal_screen_rounds(spec), in_flight, limit_bytes};
-    *bound_seconds = gal_relaxed_bound(m->type, types->type_count, &pipeline, &spare_bytes);
-    *least_bytes = (double)spec->arena_limit_bytes - spare_bytes;
+    *bound_seconds = gal_relaxed_bound(m->menus.type, types->type_count, &pipeline, &memory);
+    *least_bytes = (double)spec->arena_limit_bytes - memory.spare_bytes;
     return GAL_OK;
 }

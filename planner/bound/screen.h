@@ -23,10 +23,20 @@ gal_floors *gal_screens_floors(const gal_screens *screens);
 gal_code gal_screen_floor(gal_screens *screens, const gal_cell_spec *spec, double *bound_seconds, double *least_bytes,
                           gal_error *err);
 
-/* What that is from: the splits of each type of block by their kernels, [type]; the items' numbers inside are
- * anybody's, until the next call. Errors: as gal_floors_of. */
-gal_code gal_screen_menus(gal_screens *screens, const gal_cell_spec *spec, const gal_relaxed_type **out,
-                          gal_error *err);
+/* What that is from: of each type of block its splits by their kernels. Seconds and bytes of a split are those of any
+ * strategy that splits so at least. */
+typedef struct gal_screen_menus {
+    gal_relaxed_type *type; /* [type]; what is inside its items is anybody's, until the next call */
+    uint32_t split_count;
+    gal_relaxed_item **item_of; /* [type][split]; NULL: not to be had */
+} gal_screen_menus;
+
+/* Of the cell; the screens'. Errors: as gal_floors_of. */
+gal_code gal_screen_menus_of(gal_screens *screens, const gal_cell_spec *spec, gal_screen_menus *out, gal_error *err);
+/* *split: the number of a strategy's split among those of stage_devices; split_count: it is of none, and of another
+ * space. GAL_ERR_SYSTEM without memory. */
+gal_code gal_screen_number(gal_screens *screens, uint32_t stage_devices, const gal_strategy *strategy, uint32_t *split,
+                           gal_error *err);
 
 /* What bounds of cells share. How often a block's round counts at least: the mean stage's m, and of the others' one in
  * the bubble what the schedule leaves of it (costmodel/objective.h: gal_round_counts). */

@@ -30,16 +30,22 @@ typedef struct gal_screened_item {
  * Which orders of axes are listed: of first ones prices show what they do of all (planner/space/orders.h). */
 typedef enum gal_screened_orders { GAL_ALL_ORDERS, GAL_FIRST_ORDERS } gal_screened_orders;
 
+/* Of an item: the kernels of its split alone (planner/bound/screen.h), what it takes at least (gal_price_block_floor),
+ * or its price. */
+typedef enum gal_item_known { GAL_ITEM_KERNELS, GAL_ITEM_FLOOR, GAL_ITEM_PRICE } gal_item_known;
+
 /* Of all cells of equal stages and samples per microbatch. */
 typedef struct gal_screened_prices {
     uint32_t pp_degree, samples, strategy_count;
     gal_screened_orders which;
     gal_strategy *strategy;
-    uint32_t *first;         /* [strategy] its first order, as the list of first orders numbers it */
-    uint8_t *part;           /* [strategy] gal_price_part_of */
-    bool *legal, *priced;    /* [type][strategy] by the rules, and once priced by that too */
-    gal_screened_item *item; /* [type][strategy] of what is legal and priced, or, of a type that is ... */
-    bool *floored;           /* [type] ... floored, what it takes at least; else not set, nor its pages touched */
+    uint32_t *first; /* [strategy] its first order, as the list of first orders numbers it */
+    uint8_t *part;   /* [strategy] gal_price_part_of */
+    uint32_t *split; /* [strategy] gal_screen_number; NULL: not asked for */
+    bool *legal;     /* [type][strategy] by the rules, and by what was asked for */
+    uint8_t *known;  /* [type][strategy] gal_item_known */
+    gal_screened_item
+        *item; /* [type][strategy] of what is legal, as known; of kernels not set, nor its pages touched */
     struct gal_screened_prices *next;
 } gal_screened_prices;
 
@@ -63,12 +69,13 @@ typedef struct gal_screened {
 } gal_screened;
 
 /* The bound that gal_screened_create has of a cell of one stage, of first orders, from prices of as few strategies as
- * show it, or as far as enough_seconds. Prices are by far most of what such a cell takes. What every strategy takes at
- * least (gal_price_block_floor), with all of the tail, says enough alone where gradients take long to reduce. Else the
- * types begin with their splits by kernels (screens); then, those of most blocks first, their strategies with what each
- * takes at least, and at the best price of memory the cheapest are priced, until those that are cheapest are priced
- * all: as columns are generated in linear programs. Of several stages nothing is done: there the turns of what is not
- * priced might gain. As gal_screened_create; *bound is raised. */
+ * show it, or as far as enough_seconds. Prices are by far most of what such a cell takes, and what strategies take at
+ * least (gal_price_block_floor) most of the rest. So all begin with their splits by kernels (screens); at the best
+ * price of memory it becomes known of the cheapest what they take at least, until that is known of what is cheapest,
+ * without the tail and with all of it, which says enough alone where gradients take long to reduce. Then, types of most
+ * blocks first, the cheapest are priced, until those that are cheapest are priced all: as columns are generated in
+ * linear programs. Of several stages nothing is done: there the turns of what is not priced might gain. As
+ * gal_screened_create; *bound is raised. */
 gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_types *types, gal_screens *screens,
                                  double enough_seconds, gal_screened_prices **prices, double *bound, gal_error *err);
 
@@ -76,8 +83,9 @@ gal_code gal_screened_bound_some(const gal_cell_spec *spec, const gal_block_type
  * hopeless: strategies with which no plan is faster than enough_seconds, under one price of memory, by prices or by
  * what they take at least. unlikely: those of which no type was priced, as others were cheaper, and all but first
  * orders; bound: the cell's. GAL_ERR_SYSTEM without memory. */
-gal_code gal_screened_leave_hopeless(const gal_cell_spec *spec, const gal_block_types *types, double enough_seconds,
-                                     gal_screened_prices *prices, gal_left_out *out, gal_error *err);
+gal_code gal_screened_leave_hopeless(const gal_cell_spec *spec, const gal_block_types *types, gal_screens *screens,
+                                     double enough_seconds, gal_screened_prices *prices, gal_left_out *out,
+                                     gal_error *err);
 gal_code gal_screened_leave_unlikely(const gal_cell_spec *spec, const gal_block_types *types, double bound,
                                      gal_screened_prices *prices, gal_left_out *out, gal_error *err);
 void gal_left_out_free(gal_left_out *left); /* accepts a zeroed one */

@@ -122,16 +122,15 @@ gal_code gal_screened_price_item(const gal_cell_spec *spec, const gal_block_type
     gal_error reason = {0};
     const size_t at = (size_t)type * prices->strategy_count + strategy;
     const gal_code code = price_item(spec, types, type, &prices->strategy[strategy], &prices->item[at], &reason);
-    prices->priced[at] = true;
+    prices->known[at] = GAL_ITEM_PRICE;
     return settle(code, &reason, &prices->legal[at], err);
 }
 
-/* What is asked for of all items of some types. */
+/* What is asked for of all items. */
 typedef struct pricing {
     const gal_cell_spec *spec;
     const gal_block_types *types;
     gal_screened_prices *prices;
-    uint32_t from, to; /* types, to not included */
     const gal_left_out *left;
 } pricing;
 
@@ -140,13 +139,13 @@ static bool is_asked(const pricing *p, uint32_t type, uint32_t strategy, uint32_
 {
     const size_t at = (size_t)type * p->prices->strategy_count + strategy;
     return p->prices->part[strategy] == part && p->prices->legal[at] && /* of another part they may be written */
-           !p->prices->priced[at] && !gal_is_left_out(p->left, p->prices, type, strategy);
+           p->prices->known[at] != GAL_ITEM_PRICE && !gal_is_left_out(p->left, p->prices, type, strategy);
 }
 
 static gal_code price_part(void *context, uint32_t part, gal_error *err)
 {
     const pricing *p = context;
-    for (uint32_t type = p->from; type < p->to; type++) {
+    for (uint32_t type = 0; type < p->types->type_count; type++) {
         for (uint32_t i = 0; i < p->prices->strategy_count; i++) {
             const gal_code code = is_asked(p, type, i, part)
                                       ? gal_screened_price_item(p->spec, p->types, type, i, p->prices, err)
@@ -162,7 +161,7 @@ static gal_code price_part(void *context, uint32_t part, gal_error *err)
 gal_code gal_screened_price_types(const gal_cell_spec *spec, const gal_block_types *types, const gal_left_out *left,
                                   gal_screened_prices *prices, gal_error *err)
 {
-    pricing p = {spec, types, prices, 0, types->type_count, left};
+    pricing p = {spec, types, prices, left};
     return gal_price_in_parts(spec->cache, price_part, &p, err);
 }
 
@@ -173,49 +172,32 @@ static bool is_inside(const gal_block_types *types, uint32_t type)
 
 /* What a type that costs alike takes at least, if that is known and the item, which is of no end of the chain, the
  * same. */
-static const gal_screened_item *floor_alike(const pricing *p, uint32_t strategy)
+static const gal_screened_item *floor_alike(const gal_block_types *types, uint32_t type, uint32_t strategy,
+                                            const gal_screened_prices *prices)
 {
-    const gal_screened_prices *prices = p->prices;
-    const uint32_t like = p->types->type_like[p->from];
+    const uint32_t like = types->type_like[type];
     const size_t at = (size_t)like * prices->strategy_count + strategy;
-    const bool inside = is_inside(p->types, p->from) && is_inside(p->types, like);
-    const bool known = like != p->from && prices->floored[like] && prices->legal[at] && !prices->priced[at];
+    const bool inside = is_inside(types, type) && is_inside(types, like);
+    const bool known = like != type && prices->legal[at] && prices->known[at] == GAL_ITEM_FLOOR;
     return inside && known ? &prices->item[at] : NULL;
 }
 
-static gal_code floor_part(void *context, uint32_t part, gal_error *err)
+gal_code gal_screened_learn(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type, uint32_t strategy,
+                            gal_screened_prices *prices, gal_error *err)
 {
-    const pricing *p = context;
-    for (uint32_t i = 0; i < p->prices->strategy_count; i++) {
-        const size_t at = (size_t)p->from * p->prices->strategy_count + i;
-        gal_error reason = {0};
-        if (!is_asked(p, p->from, i, part)) {
-            continue;
-        }
-        const gal_screened_item *alike = floor_alike(p, i);
-        if (alike != NULL) {
-            p->prices->item[at] = *alike;
-            continue;
-        }
-        gal_code code = floor_item(p->spec, p->types, p->from, &p->prices->strategy[i], &p->prices->item[at], &reason);
-        code = settle(code, &reason, &p->prices->legal[at], err);
-        if (code != GAL_OK) {
-            return code;
-        }
+    gal_error reason = {0};
+    const size_t at = (size_t)type * prices->strategy_count + strategy;
+    const gal_screened_item *alike = floor_alike(types, type, strategy, prices);
+    if (prices->known[at] == GAL_ITEM_FLOOR) {
+        return gal_screened_price_item(spec, types, type, strategy, prices, err);
     }
-    return GAL_OK;
-}
-
-gal_code gal_screened_floor_type(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
-                                 gal_screened_prices *prices, gal_error *err)
-{
-    pricing p = {spec, types, prices, type, type + 1, NULL};
-    if (prices->floored[type]) {
+    prices->known[at] = GAL_ITEM_FLOOR;
+    if (alike != NULL) {
+        prices->item[at] = *alike;
         return GAL_OK;
     }
-    const gal_code code = gal_price_in_parts(spec->cache, floor_part, &p, err);
-    prices->floored[type] = code == GAL_OK;
-    return code;
+    const gal_code code = floor_item(spec, types, type, &prices->strategy[strategy], &prices->item[at], &reason);
+    return settle(code, &reason, &prices->legal[at], err);
 }
 
 /* ---- of all cells of equal stages and samples ---- */
@@ -363,13 +345,12 @@ static gal_code prices_create(const gal_cell_spec *spec, const gal_block_types *
     prices->strategy = malloc((prices->strategy_count + 1) * sizeof *prices->strategy);
     const size_t room = (size_t)types->type_count * prices->strategy_count + 1;
     prices->legal = malloc(room * sizeof *prices->legal);
-    prices->priced = calloc(room, sizeof *prices->priced);
+    prices->known = calloc(room, sizeof *prices->known);
     prices->item = malloc(room * sizeof *prices->item);
-    prices->floored = calloc(types->type_count, sizeof *prices->floored);
     prices->part = malloc((prices->strategy_count + 1) * sizeof *prices->part);
     prices->first = malloc((prices->strategy_count + 1) * sizeof *prices->first);
-    if (prices->strategy == NULL || prices->legal == NULL || prices->priced == NULL || prices->item == NULL ||
-        prices->floored == NULL || prices->part == NULL || prices->first == NULL) {
+    if (prices->strategy == NULL || prices->legal == NULL || prices->known == NULL || prices->item == NULL ||
+        prices->part == NULL || prices->first == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     copy_taken(spec, &l, types, prices);
@@ -386,10 +367,10 @@ void gal_screened_prices_free(gal_screened_prices *prices)
     while (prices != NULL) {
         gal_screened_prices *next = prices->next;
         free(prices->first);
+        free(prices->split);
         free(prices->part);
-        free(prices->floored);
         free(prices->item);
-        free(prices->priced);
+        free(prices->known);
         free(prices->legal);
         free(prices->strategy);
         free(prices);

@@ -24,10 +24,10 @@ static inline bool gal_is_left_out(const gal_left_out *left, const gal_screened_
     return left != NULL && left->out != NULL &&
            left->out[(size_t)type * left->strategy_count + prices->first[strategy]];
 }
-/* Of a type what items take at least (gal_price_block_floor), once, where they are not priced. The cell has one
- * stage. */
-gal_code gal_screened_floor_type(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type,
-                                 gal_screened_prices *prices, gal_error *err);
+/* One step more of an item that is legal and not priced: from kernels to what it takes at least, from that to its
+ * price. The cell has one stage. Errors: as gal_screened_price_item. */
+gal_code gal_screened_learn(const gal_cell_spec *spec, const gal_block_types *types, uint32_t type, uint32_t strategy,
+                            gal_screened_prices *prices, gal_error *err);
 
 /* Menus of all types, legal items alone; of_item[type * strategy_count + item]: its strategy. */
 typedef struct gal_screened_menus {

@@ -108,34 +108,15 @@ static choice cheapest_on(prover *v, uint32_t block, uint32_t class, const choic
     return least;
 }
 
-/* Of one class, where no rows are converted: every block takes what is cheapest there. */
-static choice chain_of_cheapest(prover *v, const chain *c, double rate, double price)
-{
-    choice rest = nothing, behind = nothing;
-    for (uint32_t type = 0; type < v->t.types.type_count; type++) {
-        *best_of(v, GAL_CERT_INSIDE, type) = gal_cert_cheapest(&v->t, type, GAL_CERT_INSIDE, rate, price, v->top);
-    }
-    for (uint32_t block = c->end; block-- > c->begin;) {
-        const uint32_t type = v->t.types.type_of[block];
-        const choice own = block + 1 < c->end ? *best_of(v, GAL_CERT_INSIDE, type)
-                                              : gal_cert_cheapest(&v->t, type, GAL_CERT_LAST, rate, price, v->top);
-        behind = rest;
-        rest = gal_cert_joined(&own, &behind);
-        v->on[block] = behind.cost, v->rest[block] = rest;
-    }
-    const gal_cert_position at = c->begin + 1 < c->end ? GAL_CERT_FIRST : GAL_CERT_ALONE;
-    const choice first = gal_cert_cheapest(&v->t, v->t.types.type_of[c->begin], at, rate, price, v->top);
-    return gal_cert_joined(&first, &behind);
-}
-
 /* The cheapest choice of the chain's blocks, backwards, without classes whose chains are `beyond` one of one class. */
 static choice cheapest_chain(prover *v, const chain *c, double rate, double price, double beyond)
 {
     const uint32_t classes = v->classes;
     choice least = none;
     if (classes == 1) {
+        const bool whole = v->effort == WHOLE;
         v->work += c->end - c->begin;
-        return chain_of_cheapest(v, c, rate, price);
+        return gal_cert_chain_of_cheapest(&v->t, c, rate, price, v->top, whole ? v->rest : NULL, whole ? v->on : NULL);
     }
     gal_cert_menus_price(&v->t, rate, price, v->top, classes, v->best);
     const double most = gal_cert_menus_limit(&v->t, classes, v->best, c->begin, c->end, v->before) + beyond;
@@ -528,8 +509,8 @@ static gal_code create(prover *v)
 
 /* Raises the bound by so much. What converts rows is left to whole blocks where chains are cut. */
 static gal_code raise_bound(const gal_certificate_sources *from, const gal_certificate_cell *cell,
-                            gal_cert_source source, double enough, double good, gal_certificate_proof *out,
-                            gal_error *err)
+                            gal_cert_source source, double enough, double good, gal_cert_notes *notes,
+                            gal_certificate_proof *out, gal_error *err)
 {
     const gal_round_counts rounds = gal_round_counts_of(cell->schedule, cell->pp_degree, cell->microbatch_count);
     prover v = {.rounds = cell->pp_degree == 1 ? 0.0 : rounds.slowest,
@@ -545,6 +526,10 @@ static gal_code raise_bound(const gal_certificate_sources *from, const gal_certi
     gal_code code = gal_cert_prices_create(cell, from, source, &v.t, err);
     code = code == GAL_OK ? create(&v) : code;
     v.good = good - v.t.common_seconds;
+    if (source == GAL_CERT_FLOORS && code == GAL_OK) {
+        v.t.notes = *notes;
+        (void)gal_cert_floors_more(&v.t);
+    }
     while (more && v.effort <= (source == GAL_CERT_PRICED ? WHOLE : BLOCKS) && code == GAL_OK && out->seconds < good) {
         const double target = v.effort == BLOCKS ? enough : good;
         const double wanted = in_part ? target - v.t.common_seconds : -HUGE_VAL;
@@ -554,12 +539,14 @@ static gal_code raise_bound(const gal_certificate_sources *from, const gal_certi
         out->seconds = fmax(out->seconds, all ? target : in_part ? 0.0 : own + v.t.common_seconds);
         out->plain = v.effort == BLOCKS && out->seconds >= enough;
         /* some more prices, as long as they are likely to bring what is missing; all of them bring no less */
-        more = source != GAL_CERT_FLOORS ||
+        const bool opened = source == GAL_CERT_FLOORS && out->seconds < good && gal_cert_floors_more(&v.t);
+        more = source != GAL_CERT_FLOORS || opened ||
                (out->seconds < good && own - before >= 4.0 * (v.good - own) && gal_cert_prices_more(&v.t));
-        before = own;
+        before = opened ? before : own;
         v.effort += source == GAL_CERT_FLOORS ? 0 : cell->pp_degree == 1 ? 1 : WHOLE;
     }
     code = code == GAL_OK ? v.t.heap.code : code;
+    *notes = v.t.notes;
     gal_cert_prices_free(&v.t);
     return code;
 }
@@ -569,9 +556,10 @@ static gal_code bound_cell(const gal_certificate_sources *from, const gal_certif
                            double good, gal_certificate_proof *out, gal_error *err)
 {
     gal_code code = GAL_OK;
+    gal_cert_notes notes = {0};
     for (gal_cert_source i = 0; i < GAL_CERT_SOURCES && code == GAL_OK && out->seconds < good; i++) {
         const bool skipped = i == GAL_CERT_FLOORS && cell->pp_degree > 1;
-        code = skipped ? GAL_OK : raise_bound(from, cell, i, enough, good, out, err);
+        code = skipped ? GAL_OK : raise_bound(from, cell, i, enough, good, &notes, out, err);
     }
     return code;
 }

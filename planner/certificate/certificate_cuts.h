@@ -4,11 +4,6 @@
 
 #include "planner/certificate/certificate_prices.h"
 
-/* Blocks of one stage. */
-typedef struct gal_cert_chain {
-    uint32_t begin, end;
-} gal_cert_chain;
-
 /* Seconds of a chain on the stage. In front of the first stage, and of what gal_cert_like says is another end's, chains
  * that end there and are a block longer each are behind one another. */
 typedef const double *gal_cert_known(void *context, uint32_t stage, gal_cert_table of, const gal_cert_chain *chain);

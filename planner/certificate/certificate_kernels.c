@@ -40,3 +40,9 @@ gal_code gal_cert_price_kernels(gal_cert_prices *v)
 cleanup:
     return code;
 }
+
+bool gal_cert_is_closed(const gal_cert_prices *v, uint32_t type, uint32_t split)
+{
+    const gal_cert_kernels *own = &v->kernels[(size_t)type * v->split_count + split];
+    return own->legal && !own->opened;
+}

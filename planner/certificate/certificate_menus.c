@@ -5,11 +5,11 @@
 
 #include "planner/certificate/certificate_prices.h"
 
-/* [type][strategy or split]: at most so many. */
+/* [type][strategy and split]: at most so many. */
 void gal_cert_menus_create(gal_cert_prices *v)
 {
     const size_t types = v->types.type_count;
-    const size_t most = v->strategy_count > v->split_count ? v->strategy_count : v->split_count;
+    const size_t most = (size_t)v->strategy_count + v->split_count;
     gal_cert_item *item = gal_heap_take_room(&v->heap, types * most, sizeof *item);
     v->room.of = gal_heap_take(&v->heap, types, sizeof *v->room.of);
     v->room.turn = gal_heap_take_room(&v->heap, types * most, sizeof *v->room.turn);
@@ -81,11 +81,11 @@ void gal_cert_menus_open(gal_cert_prices *v, uint32_t kind, gal_cert_table table
     const gal_cert_kind *k = &v->kind[kind];
     const double weight = table == GAL_CERT_ADDED && k->stage == 0 ? tail_weight : 0.0;
     gal_cert_kept *kept = &v->kept[((size_t)kind * GAL_CERT_TABLES + table) * 2 + any_class];
-    if (!kept->known || kept->tail_weight != weight || kept->priced_count != v->priced_count) {
+    if (!kept->known || kept->tail_weight != weight || kept->changed_count != v->changed_count) {
         gal_cert_menus_fill(v, k, table, weight, any_class, &v->room);
         keep(v, kept);
         kept->tail_weight = weight;
-        kept->priced_count = v->priced_count;
+        kept->changed_count = v->changed_count;
     }
     v->menus = kept->known ? kept->menus : v->room;
     v->menus.kind = k;
@@ -103,6 +103,35 @@ gal_cert_choice gal_cert_cheapest(const gal_cert_prices *v, uint32_t type, gal_c
         }
     }
     return least;
+}
+
+gal_cert_choice gal_cert_chain_of_cheapest(const gal_cert_prices *v, const gal_cert_chain *c, double rate, double price,
+                                           double top, gal_cert_choice *rest, double *on)
+{
+    const uint32_t *type_of = v->types.type_of, first = type_of[c->begin], last = type_of[c->end - 1];
+    const bool alone = c->begin + 1 == c->end;
+    const gal_cert_choice nothing = {0.0, 0.0, 0.0};
+    const gal_cert_choice end = alone ? nothing : gal_cert_cheapest(v, last, GAL_CERT_LAST, rate, price, top);
+    const gal_cert_choice begin =
+        gal_cert_cheapest(v, first, alone ? GAL_CERT_ALONE : GAL_CERT_FIRST, rate, price, top);
+    gal_cert_choice inside[GAL_TYPES_MAX], sum = gal_cert_joined(&begin, &end);
+    uint32_t count[GAL_TYPES_MAX] = {0};
+    for (uint32_t block = c->begin + 1; block + 1 < c->end; block++) {
+        count[type_of[block]]++;
+    }
+    for (uint32_t type = 0; type < v->types.type_count; type++) {
+        inside[type] = count[type] > 0 ? gal_cert_cheapest(v, type, GAL_CERT_INSIDE, rate, price, top) : nothing;
+        const gal_cert_choice all = {count[type] * inside[type].cost, count[type] * inside[type].seconds,
+                                     count[type] * inside[type].bytes};
+        sum = count[type] > 0 ? gal_cert_joined(&sum, &all) : sum;
+    }
+    gal_cert_choice behind = nothing;
+    for (uint32_t block = c->end; block-- > c->begin && rest != NULL;) {
+        on[block] = behind.cost;
+        rest[block] = gal_cert_joined(block + 1 < c->end ? &inside[type_of[block]] : &end, &behind);
+        behind = rest[block];
+    }
+    return sum;
 }
 
 /* What a block of the type costs there in the class; class_count: in any. */

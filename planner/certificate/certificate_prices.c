@@ -90,6 +90,13 @@ gal_code gal_cert_price_strategy(gal_cert_prices *v, uint32_t stage, uint32_t ty
     return code == GAL_OK ? GAL_OK : gal_fail(err, code, "%s", reason.text);
 }
 
+/* Of floors: what its split takes stands for it yet. */
+static bool is_held_back(const gal_cert_prices *v, uint32_t type, uint32_t strategy)
+{
+    return v->source == GAL_CERT_FLOORS && v->split_of[strategy] < v->split_count &&
+           gal_cert_is_closed(v, type, v->split_of[strategy]);
+}
+
 /* Its strategies that are of a part of the prices. */
 static gal_code price_part(void *context, uint32_t part, gal_error *err)
 {
@@ -98,7 +105,8 @@ static gal_code price_part(void *context, uint32_t part, gal_error *err)
     const bool floor = v->source == GAL_CERT_FLOORS;
     gal_code code = GAL_OK;
     for (uint32_t s = 0; s < v->strategy_count && code == GAL_OK; s++) {
-        if (v->part[s] == part && gal_cert_may_take_for(v, p->type, &v->strategy[s], v->samples)) {
+        if (v->part[s] == part && !is_held_back(v, p->type, s) &&
+            gal_cert_may_take_for(v, p->type, &v->strategy[s], v->samples)) {
             code = gal_cert_price_strategy(v, p->stage, p->type, s, floor, err);
         }
     }
@@ -235,8 +243,8 @@ double gal_cert_conversion(gal_cert_prices *v, uint32_t pair, uint32_t from, uin
 
 /* ---- items of kernels ---- */
 
-static gal_cert_item kernel_item(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, uint32_t split,
-                                 gal_cert_table table)
+gal_cert_item gal_cert_kernel_item(const gal_cert_prices *v, const gal_cert_kind *k, uint32_t type, uint32_t split,
+                                   gal_cert_table table)
 {
     const gal_block_floor *floor = &v->kernels[(size_t)type * v->split_count + split].floor;
     const double rounds = rounds_in(v, k, table);
@@ -393,8 +401,8 @@ static void fill_kernels(const gal_cert_prices *v, const gal_cert_kind *k, uint3
                          gal_cert_menu *out)
 {
     for (uint32_t split = 0; split < v->split_count; split++) {
-        if (v->kernels[(size_t)type * v->split_count + split].legal) {
-            out->item[out->count++] = kernel_item(v, k, type, split, table);
+        if (gal_cert_is_closed(v, type, split)) {
+            out->item[out->count++] = gal_cert_kernel_item(v, k, type, split, table);
         }
     }
 }
@@ -405,10 +413,11 @@ void gal_cert_menus_fill(gal_cert_prices *v, const gal_cert_kind *k, gal_cert_ta
     for (uint32_t type = 0; type < v->types.type_count; type++) {
         gal_cert_menu *own = &out->of[type];
         own->count = 0;
-        if (is_here(v, type, k->stage) && v->source == GAL_CERT_KERNELS) {
-            fill_kernels(v, k, type, table, own);
-        } else if (is_here(v, type, k->stage)) {
+        if (is_here(v, type, k->stage) && v->source != GAL_CERT_KERNELS) {
             fill_priced(v, k, type, table, tail_weight, any_class, own);
+        }
+        if (is_here(v, type, k->stage)) {
+            fill_kernels(v, k, type, table, own);
         }
         prune(own);
     }
@@ -478,7 +487,7 @@ static gal_code create_tables(gal_cert_prices *v)
     number_stages(v);
     v->strategy_count = kernels ? 0 : gal_space_strategies(v->cell->space, v->devices, v->strategy);
     keep_legal(v);
-    v->split_count = kernels ? gal_space_splits(v->cell->space, v->devices, NULL) : 0;
+    v->split_count = v->source != GAL_CERT_PRICED ? gal_space_splits(v->cell->space, v->devices, NULL) : 0;
     v->part = gal_heap_take(&v->heap, v->strategy_count, sizeof *v->part);
     v->class = gal_heap_take(&v->heap, v->strategy_count, sizeof *v->class);
     v->stands = gal_heap_take(&v->heap, v->strategy_count, sizeof *v->stands);
@@ -487,12 +496,30 @@ static gal_code create_tables(gal_cert_prices *v)
     v->exact = gal_heap_take(&v->heap, v->source == GAL_CERT_FLOORS ? types * v->strategy_count : 0, sizeof *v->exact);
     v->rows = gal_heap_take(&v->heap, v->place_count * types, sizeof *v->rows);
     v->split = gal_heap_take(&v->heap, v->split_count, sizeof *v->split);
+    v->split_of = gal_heap_take(&v->heap, v->strategy_count, sizeof *v->split_of);
     v->kernels = gal_heap_take(&v->heap, types * v->split_count, sizeof *v->kernels);
     gal_cert_menus_create(v);
     for (uint32_t s = 0; s < v->strategy_count && v->heap.code == GAL_OK; s++) {
         v->part[s] = gal_price_part_of(v->from->cache, &v->strategy[s]);
     }
     return v->heap.code;
+}
+
+/* Of the strategies; what is in the host's memory, and by what states are sharded, is as the space's splits have it. */
+static void number_splits(gal_cert_prices *v)
+{
+    for (uint32_t s = 0; s < v->strategy_count; s++) {
+        gal_split_kind own = gal_split_of(&v->strategy[s]);
+        uint32_t split = 0;
+        for (; split < v->split_count; split++) {
+            own.unit = v->split[split].unit;
+            own.offload = v->split[split].offload;
+            if (gal_split_equal(&own, &v->split[split])) {
+                break;
+            }
+        }
+        v->split_of[s] = split;
+    }
 }
 
 gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_certificate_sources *from,
@@ -515,15 +542,12 @@ gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_cert
                             ? 0.0
                             : gal_price_common_update(cell->model, from->durations, v->devices, v->stages) +
                                   gal_durations_fixed_step_seconds(from->durations);
-    if (source == GAL_CERT_FLOORS) {
-        v->class_count = 1;
-        code = price_all(v);
-        goto cleanup;
-    }
-    if (source == GAL_CERT_KERNELS) {
+    if (source != GAL_CERT_PRICED) {
         v->class_count = 1;
         (void)gal_space_splits(cell->space, v->devices, v->split);
         GAL_TRY(gal_cert_price_kernels(v));
+        number_splits(v);
+        code = source == GAL_CERT_FLOORS ? price_all(v) : GAL_OK; /* of strategies that no split stands for */
         goto cleanup;
     }
     GAL_TRY(price_all(v));

@@ -45,6 +45,11 @@ typedef struct gal_cert_label {
     double seconds, bytes;
 } gal_cert_label;
 
+/* Blocks of one stage. */
+typedef struct gal_cert_chain {
+    uint32_t begin, end;
+} gal_cert_chain;
+
 /* Labels that no other beats, by rising bytes. */
 typedef struct gal_cert_list {
     uint32_t count;
@@ -72,7 +77,7 @@ typedef struct gal_cert_menus {
 typedef struct gal_cert_kept {
     bool known;
     double tail_weight;
-    uint32_t priced_count; /* then */
+    uint32_t changed_count; /* then */
     gal_cert_menus menus;
     size_t item_count, turn_count;
 } gal_cert_kept;
@@ -99,12 +104,13 @@ typedef struct gal_cert_rows {
 /* A split of a block by itself, with its share of the states where they may be sharded. */
 typedef struct gal_cert_kernels {
     bool legal;
+    bool opened; /* of floors: more is known of its strategies */
     gal_block_floor floor;
 } gal_cert_kernels;
 
 /* What seconds and bytes are from: kernels of splits alone (costmodel/floor.h), which no plan is faster than, whatever
- * its prices; in one stage, where no turn of a block that is not priced can gain, what prices are at least
- * (gal_price_block_floor), then prices of what is cheapest by them; prices. */
+ * its prices; in one stage, where no turn of a block that is not priced can gain, of what is cheapest by kernels what
+ * prices are at least (gal_price_block_floor), then of what is cheapest by that prices; prices. */
 typedef enum gal_cert_source { GAL_CERT_KERNELS, GAL_CERT_FLOORS, GAL_CERT_PRICED, GAL_CERT_SOURCES } gal_cert_source;
 
 enum { GAL_CERT_LABELS = 1024, GAL_CERT_NOTES = 32 };
@@ -113,6 +119,11 @@ enum { GAL_CERT_LABELS = 1024, GAL_CERT_NOTES = 32 };
 typedef struct gal_cert_note_of {
     double tail_weight, price, top;
 } gal_cert_note_of;
+
+typedef struct gal_cert_notes {
+    uint32_t count;
+    gal_cert_note_of of[GAL_CERT_NOTES];
+} gal_cert_notes;
 
 /* Of ends of chains the last that has most blocks before it in common, and how many. */
 typedef struct gal_cert_like {
@@ -134,20 +145,20 @@ typedef struct gal_cert_prices {
     double *received_bytes;    /* [type] at the entry of a stage: the least that rows of any class take */
     uint32_t *place, *kind_of; /* [stage] */
     gal_cert_kind *kind;
-    gal_cert_like *like;           /* [end] of chains */
-    gal_cert_menus menus;          /* opened last: of the room, or as they were kept */
-    gal_cert_menus room;           /* for all items of all types */
-    gal_cert_kept *kept;           /* [kind][table][any class] */
-    uint32_t priced_count;         /* how often some more were priced */
-    const gal_block_price **price; /* [place][type][strategy]; NULL: not to be had */
-    bool *exact;                   /* [type][strategy] of floors: a price is in its place */
-    uint32_t note_count;
-    gal_cert_note_of note[GAL_CERT_NOTES];
-    gal_cert_rows *rows; /* [place][type]: gal_cert_rows_of */
+    gal_cert_like *like;                  /* [end] of chains */
+    gal_cert_menus menus;                 /* opened last: of the room, or as they were kept */
+    gal_cert_menus room;                  /* for all items of all types */
+    gal_cert_kept *kept;                  /* [kind][table][any class] */
+    uint32_t priced_count, changed_count; /* how often some more were priced; some more became known */
+    const gal_block_price **price;        /* [place][type][strategy]; NULL: not to be had */
+    bool *exact;                          /* [type][strategy] of floors: a price is in its place */
+    gal_cert_notes notes;                 /* but of prices */
+    gal_cert_rows *rows;                  /* [place][type]: gal_cert_rows_of */
     gal_cert_source source;
     uint32_t split_count;
-    gal_split_kind *split;     /* [split_count]; of kernels alone */
-    gal_cert_kernels *kernels; /* [type][split], likewise */
+    gal_split_kind *split;     /* [split_count]; but of prices alone */
+    uint32_t *split_of;        /* [strategy] of floors; the count: of none */
+    gal_cert_kernels *kernels; /* [type][split] */
     double *conversion;        /* [place][pair][class][class]; NaN: not asked for yet */
     uint64_t asked_count;      /* of them that were asked for */
 } gal_cert_prices;
@@ -156,7 +167,9 @@ typedef struct gal_cert_prices {
  * GAL_ERR_SYSTEM without memory; else as gal_price_block. Freed also if it fails. */
 gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_certificate_sources *from,
                                 gal_cert_source source, gal_cert_prices *out, gal_error *err);
-/* Of floors: what is cheapest at what was noted since gets its price. False: it has, or it failed (heap.code). */
+/* Of floors: of what is cheapest by kernels at what was noted since, it becomes known what it takes at least; where
+ * that is known, what is cheapest gets its price, and notes are dropped. False: it has, or it failed (heap.code). */
+bool gal_cert_floors_more(gal_cert_prices *prices);
 bool gal_cert_prices_more(gal_cert_prices *prices);
 /* At the best price per byte of items up to `top`; shown: there enough was proved. */
 void gal_cert_note(gal_cert_prices *prices, bool shown, double tail_weight, double price, double top);
@@ -181,6 +194,10 @@ const gal_cert_rows *gal_cert_rows_of(gal_cert_prices *prices, uint32_t place, u
 void gal_cert_row_price(const gal_cert_prices *prices, const gal_block_price *price, gal_cert_row *row);
 gal_cert_item gal_cert_item_of(const gal_cert_prices *prices, const gal_cert_kind *kind, uint32_t type,
                                const gal_cert_row *row, gal_cert_table table, double tail_weight);
+gal_cert_item gal_cert_kernel_item(const gal_cert_prices *prices, const gal_cert_kind *kind, uint32_t type,
+                                   uint32_t split, gal_cert_table table);
+/* A split of which no more is known. */
+bool gal_cert_is_closed(const gal_cert_prices *prices, uint32_t type, uint32_t split);
 
 /* fmin, inlined; a where b is no number. */
 static inline double gal_cert_lesser(double a, double b)
@@ -242,7 +259,12 @@ static inline gal_cert_choice gal_cert_choice_of(const gal_cert_item *item, gal_
  * its cost is infinity. rate and price as of gal_cert_choice_of. */
 gal_cert_choice gal_cert_cheapest(const gal_cert_prices *prices, uint32_t type, gal_cert_position at, double rate,
                                   double price, double top);
-/* The same of all types, positions and classes, classes beyond the count taken together:
+/* Of one class, where no rows are converted: every block of the chain takes what is cheapest there. rest and on,
+ * [block] as the chain has them (NULL: not asked for): from the block to the end, the first one as if it were inside;
+ * cost of what comes behind it. */
+gal_cert_choice gal_cert_chain_of_cheapest(const gal_cert_prices *prices, const gal_cert_chain *chain, double rate,
+                                           double price, double top, gal_cert_choice *rest, double *on);
+/* What gal_cert_cheapest finds of all types, positions and classes, classes beyond the count taken together:
  * best[position][type][class]. */
 void gal_cert_menus_price(const gal_cert_prices *prices, double rate, double price, double top, uint32_t class_count,
                           gal_cert_choice *best);

@@ -358,12 +358,12 @@ cleanup:
     return code;
 }
 
-/* The prices of its step, less those of strategies that are in no plan faster than what is known. */
+/* The prices of its step, less those of strategies that are in no plan so fast that the cell is worth another look. */
 static gal_code ask_promising(step *s, const gal_cell_spec *spec, gal_screened_orders which, gal_error *err)
 {
     gal_joint *o = s->o;
-    const double enough = s->c->numbers.global_batch_samples * gal_joint_wanted_per_sample(o);
-    const gal_code code = gal_screened_leave_hopeless(spec, &o->types, enough, o->prices, &s->left, err);
+    const double enough = s->c->numbers.global_batch_samples * gal_joint_hopeless_per_sample(o, GAL_JOINT_STAGED);
+    const gal_code code = gal_screened_leave_hopeless(spec, &o->types, o->screens, enough, o->prices, &s->left, err);
     return code == GAL_OK ? gal_screened_price(spec, &o->types, which, &s->left, &o->prices, err) : code;
 }
 

@@ -411,7 +411,7 @@ static void check_left_out(trial *t, const off *cell, const gal_cell_spec *spec)
     add_count(&left, &t->types, &counted.unlikely);
     check_left(t, cell, spec, &left, bound < HUGE_VAL, &own);
     gal_left_out_free(&left);
-    assert_int_equal(gal_screened_leave_hopeless(spec, &t->types, enough, own, &left, &err), GAL_OK);
+    assert_int_equal(gal_screened_leave_hopeless(spec, &t->types, t->screens, enough, own, &left, &err), GAL_OK);
     assert_true(left.seconds >= enough);
     add_count(&left, &t->types, &counted.hopeless);
     check_left(t, cell, spec, &left, false, &own);
