@@ -84,8 +84,35 @@ static gal_code learn_cheapest(some *o, uint32_t type, double tail_weight, bool 
     return GAL_OK;
 }
 
+/* The same of the ends, until what takes the least work memory is one of these: by that bytes are limited. */
+static gal_code learn_least_work(some *o, uint32_t type, double tail_weight, bool *more, gal_error *err)
+{
+    const gal_relaxed_type *menu = &o->menus.type[type];
+    const gal_block_types *types = o->s.types;
+    const bool counts = type == types->type_of[0] || type == types->type_of[types->block_count - 1];
+    while (counts) {
+        uint32_t least = menu->item_count;
+        for (uint32_t i = 0; i < menu->item_count; i++) {
+            const bool possible = menu->item[i].reduced_seconds < HUGE_VAL;
+            const double lead =
+                least < menu->item_count ? menu->item[least].work_bytes - menu->item[i].work_bytes : 1.0;
+            least =
+                possible && (lead > 0.0 || (lead == 0.0 && known_of(o, type, least) == GAL_ITEM_KERNELS)) ? i : least;
+        }
+        if (least == menu->item_count || known_of(o, type, least) != GAL_ITEM_KERNELS) {
+            return GAL_OK;
+        }
+        const gal_code code = learn(o, type, least, tail_weight, err);
+        if (code != GAL_OK) {
+            return code;
+        }
+        *more = true;
+    }
+    return GAL_OK;
+}
+
 /* Prices items of a type until one that is priced is the cheapest at the price of memory that reduced_seconds are of,
- * and none that is not is as cheap. *more: at least one was priced. */
+ * and none that is not is as cheap. *more: more is known of at least one. */
 static gal_code price_cheapest(some *o, uint32_t type, bool *more, gal_error *err)
 {
     const gal_relaxed_type *menu = &o->menus.type[type];
@@ -119,8 +146,8 @@ static gal_code price_cheapest(some *o, uint32_t type, bool *more, gal_error *er
         if (known_of(o, type, next) == GAL_ITEM_PRICE) {
             o->candidate[best] = o->candidate[--kept];
             least_priced = fmin(least_priced, menu->item[next].reduced_seconds);
-            *more = true;
         }
+        *more = true;
         count = kept;
     }
 }
@@ -192,6 +219,7 @@ static gal_code raise_by_floors(some *o, double tail_weight, double enough_secon
         more = false;
         for (uint32_t type = 0; type < o->s.types->type_count; type++) {
             GAL_TRY(learn_cheapest(o, type, tail_weight, &more, err));
+            GAL_TRY(learn_least_work(o, type, tail_weight, &more, err));
         }
         if (more) {
             raise_by_tails(o, tail_weight, bound);
@@ -201,12 +229,13 @@ cleanup:
     return code;
 }
 
-/* By prices of a type. *more: some were asked for. */
+/* By prices of a type. *more: more is known. */
 static gal_code raise_by_prices(some *o, uint32_t type, double *bound, bool *more, gal_error *err)
 {
-    bool priced = false;
-    const gal_code code = price_cheapest(o, type, &priced, err);
-    if (priced) {
+    bool learned = false;
+    gal_code code = learn_least_work(o, type, 0.0, &learned, err);
+    code = code == GAL_OK ? price_cheapest(o, type, &learned, err) : code;
+    if (learned) {
         list_type(o, type, 0.0);
         raise_bound(o, bound);
         *more = true;
