@@ -46,3 +46,17 @@ void gal_axis_levels_of(const gal_cluster *cluster, const gal_strategy *strategy
         gal_group_level_counts(cluster, &place, group, out->counts[set]);
     }
 }
+
+bool gal_axes_are_regular(const gal_cluster *cluster, const gal_atoms *atoms, uint32_t device_count)
+{
+    bool regular = true;
+    for (uint32_t i = 0; i < cluster->level_count && regular; i++) {
+        const uint32_t span = cluster->level[i].span_devices;
+        regular = device_count % span == 0 || span % device_count == 0;
+        for (uint32_t a = 0; a < atoms->count && regular; a++) {
+            const uint32_t end = atoms->stride[a] * atoms->radix[a];
+            regular = atoms->radix[a] == atoms->radix[0] && (span % end == 0 || atoms->stride[a] % span == 0);
+        }
+    }
+    return regular;
+}

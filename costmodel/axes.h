@@ -23,5 +23,8 @@ uint32_t gal_axis_set_of(const gal_mesh *mesh, gal_group group);
 /* Of all sets, on the devices of a stage. */
 void gal_axis_levels_of(const gal_cluster *cluster, const gal_strategy *strategy, uint32_t device_count, uint32_t stage,
                         uint32_t stage_count, gal_axis_levels *out);
+/* Whether any order of axes is legal, and every atom lies inside the units of a level or between them, on all stages:
+ * then a group's members at each level are those of its atoms there (costmodel/levels.c). */
+bool gal_axes_are_regular(const gal_cluster *cluster, const gal_atoms *atoms, uint32_t device_count);
 
 #endif

@@ -1,8 +1,11 @@
 #include "costmodel/floor.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "costmodel/price_times.h"
 #include "costmodel/structure.h"
 
 typedef struct known_floor {
@@ -15,12 +18,15 @@ typedef struct split_block {
     uint32_t type;
     gal_split_kind split;
     gal_lone lone;
+    gal_axis_levels *laid; /* [laid_count] how tp may lie, where blocks wait for it; owned */
+    uint32_t laid_count;
     known_floor *known;
     uint32_t known_count, known_capacity;
 } split_block;
 
 struct gal_floors {
     pthread_mutex_t mutex; /* over all below */
+    const gal_model *model;
     const gal_durations *durations;
     gal_structures *structures; /* that the blocks refer to */
     split_block *block;
@@ -39,6 +45,7 @@ gal_code gal_floors_create(const gal_model *model, const gal_durations *duration
     if (floors == NULL) {
         return out_of_memory(err);
     }
+    floors->model = model;
     floors->durations = durations;
     const gal_code code = gal_structures_create(model, &floors->structures, err);
     if (code != GAL_OK) {
@@ -53,6 +60,7 @@ gal_code gal_floors_create(const gal_model *model, const gal_durations *duration
 static void split_block_free(split_block *block)
 {
     free(block->known);
+    free(block->laid);
     gal_lone_free(&block->lone);
     *block = (split_block){0};
 }
@@ -143,7 +151,73 @@ bool gal_split_equal(const gal_split_kind *a, const gal_split_kind *b)
            a->sequence_degree == b->sequence_degree && a->sequence_parallel == b->sequence_parallel &&
            a->recompute == b->recompute && a->tp_mode == b->tp_mode && a->stepped == b->stepped &&
            a->keep_panels == b->keep_panels && a->keep_weights == b->keep_weights && a->unit == b->unit &&
-           a->offload == b->offload;
+           a->offload == b->offload && a->waits == b->waits;
+}
+
+/* ---- where tensor parallelism lies ---- */
+
+static bool waits(const gal_floors *floors, const split_block *block)
+{
+    gal_block_shape shape;
+    gal_model_type(floors->model, block->type, &shape);
+    return block->split.waits && block->split.tp_degree > 1 &&
+           (shape.kind == GAL_BLOCK_ATTENTION || shape.kind == GAL_BLOCK_FFN);
+}
+
+/* Of all devices: where axes are regular, groups of no stage lie in another way. */
+static void lay(const gal_cluster *cluster, uint32_t inner, uint32_t tp_degree, gal_axis_levels *out)
+{
+    const uint32_t devices = cluster->device_count, outer = devices / tp_degree / inner;
+    gal_strategy strategy = {.axis_count = 0};
+    const gal_axis axis[] = {{GAL_AXIS_DP, inner}, {GAL_AXIS_TP, tp_degree}, {GAL_AXIS_SDP, outer}};
+    for (size_t i = 0; i < sizeof axis / sizeof axis[0]; i++) {
+        if (axis[i].degree > 1) {
+            strategy.axis[strategy.axis_count++] = axis[i];
+        }
+    }
+    gal_axis_levels_of(cluster, &strategy, devices, 0, 1, out);
+}
+
+/* The members of its groups at each level. */
+static const uint32_t *counts_of_tp(const gal_axis_levels *levels)
+{
+    enum { TP = 1 << 2 }; /* costmodel/axes.h */
+    return levels->counts[TP];
+}
+
+/* All ways that differ; none where axes are not regular. */
+static gal_code list_laid(const gal_floors *floors, split_block *block, gal_error *err)
+{
+    const gal_cluster *cluster = gal_durations_cluster(floors->durations);
+    gal_atoms atoms;
+    gal_atoms_of(cluster->device_count, &atoms);
+    if (!waits(floors, block) || !gal_axes_are_regular(cluster, &atoms, cluster->device_count)) {
+        return GAL_OK;
+    }
+    block->laid = malloc(((size_t)atoms.count + 1) * sizeof *block->laid);
+    if (block->laid == NULL) {
+        return out_of_memory(err);
+    }
+    for (uint32_t inner = 1; cluster->device_count % (inner * block->split.tp_degree) == 0; inner *= atoms.radix[0]) {
+        gal_axis_levels *own = &block->laid[block->laid_count];
+        lay(cluster, inner, block->split.tp_degree, own);
+        bool is_known = false;
+        for (uint32_t i = 0; i < block->laid_count && !is_known; i++) {
+            is_known = memcmp(counts_of_tp(own), counts_of_tp(&block->laid[i]), sizeof own->counts[0]) == 0;
+        }
+        block->laid_count += !is_known;
+    }
+    return GAL_OK;
+}
+
+/* Where it is quickest. */
+static double waited_seconds(const gal_floors *floors, const split_block *block, uint32_t samples)
+{
+    double least = block->laid_count > 0 ? HUGE_VAL : 0.0;
+    for (uint32_t i = 0; i < block->laid_count; i++) {
+        least = fmin(least, gal_lone_tensor_forward_seconds(&block->lone, floors->durations, &block->laid[i], samples));
+    }
+    return gal_times_below * least;
 }
 
 static gal_code lower(const gal_floors *floors, uint32_t samples, split_block *block, gal_error *err)
@@ -183,7 +257,8 @@ static gal_code find_split(gal_floors *floors, uint32_t type, const gal_split_ki
     }
     split_block *block = &floors->block[floors->block_count];
     *block = (split_block){.type = type, .split = *split};
-    const gal_code code = lower(floors, samples, block, err);
+    gal_code code = lower(floors, samples, block, err);
+    code = code == GAL_OK ? list_laid(floors, block, err) : code;
     if (code != GAL_OK) {
         split_block_free(block);
         return code;
@@ -207,7 +282,8 @@ static gal_code find_floor(const gal_floors *floors, const split_block *block, u
     for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
         state -= memory.shared_bytes[shared];
     }
-    *out = (gal_block_floor){.seconds = gal_lone_compute_seconds(&block->lone, floors->durations, samples),
+    *out = (gal_block_floor){.seconds = gal_lone_compute_seconds(&block->lone, floors->durations, samples) +
+                                        waited_seconds(floors, block, samples),
                              .state_bytes = state,
                              .saved_bytes = memory.bytes.saved,
                              .work_bytes = block->split.stepped ? 0 : memory.bytes.work};

@@ -1,9 +1,10 @@
-/* What a block takes at least: compute alone, nothing waits, states shared by all devices.
+/* What a block takes at least: compute and what it waits for in any case, states shared by all devices.
  *
  * A block split over the devices of tp and of an axis of the positions runs the same kernels in company of any data
  * parallelism, and with any of its weights and optimizer in the host's memory; so floors of a few splits stand for
- * every strategy, and cost a lowering each once, then a microsecond for other samples. A search rules out with them
- * whatever cannot win, before it prices anything.
+ * every strategy, and cost a lowering each once, then a microsecond for other samples. In forward a 1d block waits for
+ * its collectives of tensor parallelism (costmodel/price.c: waits_for_tensor), which count where they are quickest. A
+ * search rules out with floors whatever cannot win, before it prices anything.
  */
 #ifndef GAL_COSTMODEL_FLOOR_H
 #define GAL_COSTMODEL_FLOOR_H
@@ -24,16 +25,17 @@ typedef struct gal_split_kind {
     bool keep_weights;   /* of a cube */
     gal_shard_unit unit; /* of a chunk and of a bucket it takes no more than of a matrix each: not of a grid */
     bool offload;        /* as much as can be is in the host's memory */
+    bool waits;          /* 1d, positions not split, no two sub-batches: what tp exchanges in forward counts */
 } gal_split_kind;
 
 /* Just this, on tp_degree times sequence_degree devices. */
 gal_strategy gal_split_strategy(const gal_split_kind *split);
-/* How a strategy splits blocks, with nothing in the host's memory. */
+/* How a strategy splits blocks; nothing is in the host's memory, and nothing waits. */
 gal_split_kind gal_split_of(const gal_strategy *strategy);
 bool gal_split_equal(const gal_split_kind *a, const gal_split_kind *b);
 
 typedef struct gal_block_floor {
-    double seconds;       /* forward and backward of one microbatch */
+    double seconds;       /* forward and backward of one microbatch; with what it waits for */
     uint64_t state_bytes; /* of parameters and what goes with them, of one of the devices; without tensors that others
                              hold too */
     uint64_t saved_bytes; /* of one microbatch */

@@ -518,6 +518,22 @@ const gal_cost *gal_lone_costs(const gal_lone *lone, const gal_durations *durati
     return cost;
 }
 
+double gal_lone_tensor_forward_seconds(const gal_lone *lone, const gal_durations *durations,
+                                       const gal_axis_levels *levels, uint32_t microbatch_samples)
+{
+    const gal_fragment *forward = &lone->like->fragment[GAL_FRAGMENT_FORWARD];
+    double seconds = 0.0;
+    for (uint32_t c = 0; c < lone->collective_count; c++) {
+        const uint32_t i = lone->collective[c];
+        if (lone->like->instruction[i].stream == GAL_STREAM_TENSOR && i >= forward->first &&
+            i < forward->first + forward->count) {
+            const uint64_t bytes = scaled(lone, lone->size[i].bytes, microbatch_samples);
+            seconds += collective_cost(lone, durations, levels, i, bytes).seconds;
+        }
+    }
+    return seconds;
+}
+
 double gal_lone_compute_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples)
 {
     const gal_cost *kernel = find_kernels(lone, durations, microbatch_samples)->cost;

@@ -93,6 +93,9 @@ bool gal_lone_is_of_shared(const gal_program *program, const gal_instruction *in
  * levels stay what they are as long as the block is there: what they are known for is not asked again. */
 const gal_cost *gal_lone_costs(const gal_lone *lone, const gal_durations *durations, const gal_axis_levels *levels,
                                uint32_t microbatch_samples);
+/* Of the collectives of tensor parallelism in forward: what they take one after the other where the axes lie so. */
+double gal_lone_tensor_forward_seconds(const gal_lone *lone, const gal_durations *durations,
+                                       const gal_axis_levels *levels, uint32_t microbatch_samples);
 /* Of the kernels of forward and backward whose work grows with the samples: what they take one after the other. */
 double gal_lone_compute_seconds(const gal_lone *lone, const gal_durations *durations, uint32_t microbatch_samples);
 /* Kernels of forward, of backward of one microbatch (GAL_FRAGMENT_BACKWARD_SYNC) or of the update, one after the other.

@@ -304,6 +304,7 @@ gal_code gal_screen_number(gal_screens *screens, uint32_t stage_devices, const g
     for (*split = 0; code == GAL_OK && *split < s->count; ++*split) {
         own.unit = s->split[*split].unit;
         own.offload = s->split[*split].offload;
+        own.waits = s->split[*split].waits;
         if (gal_split_equal(&own, &s->split[*split])) {
             break;
         }

@@ -514,6 +514,7 @@ static void number_splits(gal_cert_prices *v)
         for (; split < v->split_count; split++) {
             own.unit = v->split[split].unit;
             own.offload = v->split[split].offload;
+            own.waits = v->split[split].waits;
             if (gal_split_equal(&own, &v->split[split])) {
                 break;
             }

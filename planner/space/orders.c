@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "costmodel/axes.h"
 #include "runtime/program/atoms.h"
 
 static gal_code no_memory(gal_error *err)
@@ -20,22 +21,6 @@ static uint32_t level_of(const gal_cluster *cluster, uint32_t end)
         level++;
     }
     return level;
-}
-
-/* Whether any order of axes is legal, and every atom lies inside the units of a level or between them, on all stages:
- * then a group's members at each level are those of its atoms there (costmodel/levels.c). */
-static bool is_regular(const gal_cluster *cluster, const gal_atoms *atoms, uint32_t device_count)
-{
-    bool regular = true;
-    for (uint32_t i = 0; i < cluster->level_count && regular; i++) {
-        const uint32_t span = cluster->level[i].span_devices;
-        regular = device_count % span == 0 || span % device_count == 0;
-        for (uint32_t a = 0; a < atoms->count && regular; a++) {
-            const uint32_t end = atoms->stride[a] * atoms->radix[a];
-            regular = atoms->radix[a] == atoms->radix[0] && (span % end == 0 || atoms->stride[a] % span == 0);
-        }
-    }
-    return regular;
 }
 
 /* ---- runs ---- */
@@ -120,7 +105,7 @@ gal_code gal_orders_number(const gal_cluster *cluster, uint32_t device_count, co
     for (uint32_t i = 0; i < count; i++) {
         first[i] = i;
     }
-    if (count == 0 || !is_regular(cluster, &atoms, device_count)) {
+    if (count == 0 || !gal_axes_are_regular(cluster, &atoms, device_count)) {
         return GAL_OK;
     }
     run *runs = malloc(count * sizeof *runs);

@@ -452,19 +452,21 @@ static void add_splits(split_list *list, uint32_t tp_degree, gal_axis_kind kind,
         for (uint32_t r = 0; has_way(space, way, tp_degree, degree) && r < GAL_RECOMPUTE_COUNT; r++) {
             const bool has = allowed[r] && !(way->keep_panels && r == GAL_RECOMPUTE_FULL);
             if (has && list->split != NULL) {
-                list->split[list->count] = (gal_split_kind){.tp_degree = tp_degree,
-                                                            .sequence_kind = kind,
-                                                            .sequence_degree = degree,
-                                                            .sequence_parallel = way->sequence_parallel,
-                                                            .recompute = (gal_recompute)r,
-                                                            .tp_mode = way->tp_mode,
-                                                            .stepped = way->stepped,
-                                                            .keep_panels = way->keep_panels,
-                                                            .keep_weights = way->keep_weights,
-                                                            .unit = space->chunk    ? GAL_SHARD_CHUNK
-                                                                    : space->bucket ? GAL_SHARD_BUCKET
-                                                                                    : GAL_SHARD_MATRIX,
-                                                            .offload = space->offload};
+                list->split[list->count] =
+                    (gal_split_kind){.tp_degree = tp_degree,
+                                     .sequence_kind = kind,
+                                     .sequence_degree = degree,
+                                     .sequence_parallel = way->sequence_parallel,
+                                     .recompute = (gal_recompute)r,
+                                     .tp_mode = way->tp_mode,
+                                     .stepped = way->stepped,
+                                     .keep_panels = way->keep_panels,
+                                     .keep_weights = way->keep_weights,
+                                     .unit = space->chunk    ? GAL_SHARD_CHUNK
+                                             : space->bucket ? GAL_SHARD_BUCKET
+                                                             : GAL_SHARD_MATRIX,
+                                     .offload = space->offload,
+                                     .waits = way->tp_mode == GAL_TP_1D && degree == 1 && !space->overlap};
             }
             list->count += has;
         }
