@@ -7,6 +7,7 @@
 
 #include "costmodel/price_times.h"
 #include "costmodel/structure.h"
+#include "schemas/limits.h"
 
 typedef struct known_floor {
     uint32_t samples;
@@ -17,6 +18,7 @@ typedef struct known_floor {
 typedef struct split_block {
     uint32_t type;
     gal_split_kind split;
+    uint64_t key; /* gal_split_key */
     gal_lone lone;
     gal_axis_levels *laid; /* [laid_count] how tp may lie, where blocks wait for it; owned */
     uint32_t laid_count;
@@ -145,13 +147,27 @@ gal_split_kind gal_split_of(const gal_strategy *strategy)
                             .unit = strategy->shard_unit};
 }
 
-bool gal_split_equal(const gal_split_kind *a, const gal_split_kind *b)
+uint64_t gal_split_key(const gal_split_kind *split)
 {
-    return a->tp_degree == b->tp_degree && a->sequence_kind == b->sequence_kind &&
-           a->sequence_degree == b->sequence_degree && a->sequence_parallel == b->sequence_parallel &&
-           a->recompute == b->recompute && a->tp_mode == b->tp_mode && a->stepped == b->stepped &&
-           a->keep_panels == b->keep_panels && a->keep_weights == b->keep_weights && a->unit == b->unit &&
-           a->offload == b->offload && a->waits == b->waits;
+    enum { DEGREE_BITS = 21, KIND_BITS = 3, RECOMPUTE_BITS = 2, MODE_BITS = 2 };
+    _Static_assert((int)GAL_DEVICES_MAX < 1 << DEGREE_BITS && (int)GAL_AXIS_KIND_COUNT <= 1 << KIND_BITS &&
+                       (int)GAL_RECOMPUTE_COUNT <= 1 << RECOMPUTE_BITS && (int)GAL_TP_MODE_COUNT <= 1 << MODE_BITS,
+                   "bits");
+    uint64_t key = split->tp_degree;
+    key = key << DEGREE_BITS | split->sequence_degree;
+    key = key << KIND_BITS | (uint64_t)split->sequence_kind;
+    key = key << RECOMPUTE_BITS | (uint64_t)split->recompute;
+    key = key << MODE_BITS | (uint64_t)split->tp_mode;
+    key = key << 1 | split->sequence_parallel;
+    key = key << 1 | split->stepped;
+    key = key << 1 | split->keep_panels;
+    return key << 1 | split->keep_weights;
+}
+
+static bool is_split(const split_block *block, uint32_t type, const gal_split_kind *split, uint64_t key)
+{
+    return block->key == key && block->type == type && block->split.unit == split->unit &&
+           block->split.offload == split->offload && block->split.waits == split->waits;
 }
 
 /* ---- where tensor parallelism lies ---- */
@@ -237,10 +253,11 @@ static gal_code lower(const gal_floors *floors, uint32_t samples, split_block *b
 static gal_code find_split(gal_floors *floors, uint32_t type, const gal_split_kind *split, uint32_t samples,
                            split_block **out, gal_error *err)
 {
+    const uint64_t key = gal_split_key(split);
     for (uint32_t i = 0; i < floors->block_count; i++) {
         const uint32_t at = floors->asked + 1 + i;
         const uint32_t wrapped = at < floors->block_count ? at : at - floors->block_count;
-        if (floors->block[wrapped].type == type && gal_split_equal(&floors->block[wrapped].split, split)) {
+        if (is_split(&floors->block[wrapped], type, split, key)) {
             floors->asked = wrapped;
             *out = &floors->block[wrapped];
             return GAL_OK;
@@ -256,7 +273,7 @@ static gal_code find_split(gal_floors *floors, uint32_t type, const gal_split_ki
         floors->block_capacity = capacity;
     }
     split_block *block = &floors->block[floors->block_count];
-    *block = (split_block){.type = type, .split = *split};
+    *block = (split_block){.type = type, .split = *split, .key = key};
     gal_code code = lower(floors, samples, block, err);
     code = code == GAL_OK ? list_laid(floors, block, err) : code;
     if (code != GAL_OK) {

@@ -32,7 +32,8 @@ typedef struct gal_split_kind {
 gal_strategy gal_split_strategy(const gal_split_kind *split);
 /* How a strategy splits blocks; nothing is in the host's memory, and nothing waits. */
 gal_split_kind gal_split_of(const gal_strategy *strategy);
-bool gal_split_equal(const gal_split_kind *a, const gal_split_kind *b);
+/* Equal where two split alike, whatever the unit, offload and waits, which all splits of a space share. */
+uint64_t gal_split_key(const gal_split_kind *split);
 
 typedef struct gal_block_floor {
     double seconds;       /* forward and backward of one microbatch; with what it waits for */

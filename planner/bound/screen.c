@@ -36,6 +36,7 @@ uint32_t gal_screen_in_flight(const gal_cell_spec *spec, uint32_t stage)
 typedef struct splits {
     uint32_t stage_devices, count;
     gal_split_kind *split; /* owned */
+    uint64_t *key;         /* [split] gal_split_key; owned */
     uint8_t *legal;        /* [type][split], of samples that its group divides: 0: not asked yet; owned */
     struct splits *next;
 } splits;
@@ -92,6 +93,7 @@ static void splits_free(splits *s)
 {
     if (s != NULL) {
         free(s->legal);
+        free(s->key);
         free(s->split);
         free(s);
     }
@@ -200,12 +202,16 @@ static gal_code find_splits(gal_screens *screens, uint32_t stage_devices, splits
     made->stage_devices = stage_devices;
     made->count = gal_space_splits(screens->space, stage_devices, NULL);
     made->split = calloc((size_t)made->count + 1, sizeof *made->split);
+    made->key = malloc(((size_t)made->count + 1) * sizeof *made->key);
     made->legal = calloc((size_t)screens->types->type_count * made->count + 1, sizeof *made->legal);
-    if (made->split == NULL || made->legal == NULL) {
+    if (made->split == NULL || made->key == NULL || made->legal == NULL) {
         splits_free(made);
         return no_memory(err);
     }
     (void)gal_space_splits(screens->space, stage_devices, made->split);
+    for (uint32_t i = 0; i < made->count; i++) {
+        made->key[i] = gal_split_key(&made->split[i]);
+    }
     made->next = screens->splits;
     *out = screens->splits = made;
     return GAL_OK;
@@ -299,15 +305,12 @@ gal_code gal_screen_number(gal_screens *screens, uint32_t stage_devices, const g
                            gal_error *err)
 {
     splits *s = NULL;
-    gal_split_kind own = gal_split_of(strategy);
+    const gal_split_kind own = gal_split_of(strategy);
+    const uint64_t key = gal_split_key(&own);
     const gal_code code = find_splits(screens, stage_devices, &s, err);
-    for (*split = 0; code == GAL_OK && *split < s->count; ++*split) {
-        own.unit = s->split[*split].unit;
-        own.offload = s->split[*split].offload;
-        own.waits = s->split[*split].waits;
-        if (gal_split_equal(&own, &s->split[*split])) {
-            break;
-        }
+    *split = 0;
+    while (code == GAL_OK && *split < s->count && s->key[*split] != key) {
+        ++*split;
     }
     return code;
 }

@@ -505,21 +505,18 @@ static gal_code create_tables(gal_cert_prices *v)
     return v->heap.code;
 }
 
-/* Of the strategies; what is in the host's memory, and by what states are sharded, is as the space's splits have it. */
 static void number_splits(gal_cert_prices *v)
 {
-    for (uint32_t s = 0; s < v->strategy_count; s++) {
-        gal_split_kind own = gal_split_of(&v->strategy[s]);
-        uint32_t split = 0;
-        for (; split < v->split_count; split++) {
-            own.unit = v->split[split].unit;
-            own.offload = v->split[split].offload;
-            own.waits = v->split[split].waits;
-            if (gal_split_equal(&own, &v->split[split])) {
-                break;
-            }
+    uint64_t *key = gal_heap_take_room(&v->heap, v->split_count, sizeof *key);
+    for (uint32_t i = 0; key != NULL && i < v->split_count; i++) {
+        key[i] = gal_split_key(&v->split[i]);
+    }
+    for (uint32_t s = 0; key != NULL && s < v->strategy_count; s++) {
+        const gal_split_kind own = gal_split_of(&v->strategy[s]);
+        const uint64_t wanted = gal_split_key(&own);
+        while (v->split_of[s] < v->split_count && key[v->split_of[s]] != wanted) {
+            v->split_of[s]++;
         }
-        v->split_of[s] = split;
     }
 }
 
@@ -548,6 +545,7 @@ gal_code gal_cert_prices_create(const gal_certificate_cell *cell, const gal_cert
         (void)gal_space_splits(cell->space, v->devices, v->split);
         GAL_TRY(gal_cert_price_kernels(v));
         number_splits(v);
+        GAL_TRY(v->heap.code);
         code = source == GAL_CERT_FLOORS ? price_all(v) : GAL_OK; /* of strategies that no split stands for */
         goto cleanup;
     }
