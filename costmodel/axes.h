@@ -9,7 +9,7 @@
 
 #include "costmodel/duration.h"
 
-enum { GAL_MESH_AXES = 5, GAL_AXIS_SETS = 1 << GAL_MESH_AXES };
+enum { GAL_MESH_AXES = 5, GAL_AXIS_SETS = 1 << GAL_MESH_AXES, GAL_AXIS_SET_TP = 1 << 2 /* of TP alone */ };
 
 /* Members at every link level: gal_group_level_counts. */
 typedef struct gal_axis_levels {

@@ -197,8 +197,7 @@ static void lay(const gal_cluster *cluster, uint32_t inner, uint32_t tp_degree, 
 /* The members of its groups at each level. */
 static const uint32_t *counts_of_tp(const gal_axis_levels *levels)
 {
-    enum { TP = 1 << 2 }; /* costmodel/axes.h */
-    return levels->counts[TP];
+    return levels->counts[GAL_AXIS_SET_TP];
 }
 
 /* All ways that differ; none where axes are not regular. */

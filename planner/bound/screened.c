@@ -34,7 +34,7 @@ gal_relaxed_item gal_screened_relaxed(const gal_cell_spec *spec, const gal_scree
                               .work_bytes = item->work_bytes};
 }
 
-void gal_screened_menus_list(const gal_screened *s, uint32_t type, double tail_weight, gal_screened_menus *menus)
+static void list_type(const gal_screened *s, uint32_t type, gal_screened_menus *menus)
 {
     gal_relaxed_type *menu = &menus->type[type];
     menu->item_count = 0;
@@ -42,7 +42,7 @@ void gal_screened_menus_list(const gal_screened *s, uint32_t type, double tail_w
         const gal_screened_item *item = item_at(s, type, i);
         if (item != NULL) {
             menus->of_item[(size_t)type * s->strategy_count + menu->item_count] = i;
-            menu->item[menu->item_count++] = gal_screened_relaxed(&s->spec, item, tail_weight);
+            menu->item[menu->item_count++] = gal_screened_relaxed(&s->spec, item, 0.0);
         }
     }
 }
@@ -66,7 +66,7 @@ static gal_code list_all(const gal_screened *s, gal_screened_menus *out, gal_err
 {
     const gal_code code = gal_screened_menus_create(s, out, err);
     for (uint32_t type = 0; type < s->types->type_count && code == GAL_OK; type++) {
-        gal_screened_menus_list(s, type, 0.0, out);
+        list_type(s, type, out);
     }
     return code;
 }
@@ -81,7 +81,8 @@ static double least_work(const gal_screened *s, uint32_t type)
     return least < HUGE_VAL ? least : 0.0;
 }
 
-void gal_screened_limits(const gal_screened *s, double *limit_bytes)
+/* limit_bytes[stage], as gal_screen_limits has them with the least work of the ends. */
+static void find_limits(const gal_screened *s, double *limit_bytes)
 {
     gal_screen_limits(&s->spec, least_work(s, s->types->type_of[0]),
                       least_work(s, s->types->type_of[s->types->block_count - 1]), limit_bytes);
@@ -118,7 +119,7 @@ static gal_code bound_by_memory(gal_screened *s, gal_error *err)
     gal_screened_menus m = {0};
     double gain = 0.0;
     GAL_TRY(list_all(s, &m, err));
-    gal_screened_limits(s, limit_bytes);
+    find_limits(s, limit_bytes);
     const gal_rates even = {.forward = gal_screen_rounds(&s->spec), .backward = gal_screen_rounds(&s->spec)};
     for (uint32_t p = 0; p < stages; p++) {
         in_flight[p] = gal_screen_in_flight(&s->spec, p);
@@ -214,7 +215,7 @@ void gal_screened_price_out(gal_screened *s, const gal_weights *weights)
     double limit_bytes[GAL_STAGES_MAX];
     double least[GAL_TYPES_MAX];
     double bound = 0.0;
-    gal_screened_limits(s, limit_bytes);
+    find_limits(s, limit_bytes);
     for (uint32_t p = 0; p < s->spec.pp_degree; p++) {
         rates[p] = gal_rates_of(weights, &s->spec, p);
         bound += gain_of_turns(s, &rates[p], p) - rates[p].byte * limit_bytes[p];
@@ -274,7 +275,7 @@ gal_code gal_screened_pick(const gal_screened *s, uint32_t most, bool *marked, g
     gal_screened_menus m = {0};
     uint32_t before = 0;
     GAL_TRY(list_all(s, &m, err));
-    gal_screened_limits(s, limit_bytes);
+    find_limits(s, limit_bytes);
     for (uint32_t p = 0; p < stages; p++) {
         const uint32_t in_flight = gal_screen_in_flight(&s->spec, p);
         const double limit = limit_bytes[p] * stages; /* all blocks in it stand for its share */

@@ -39,13 +39,12 @@ typedef struct gal_screened_prices {
     uint32_t pp_degree, samples, strategy_count;
     gal_screened_orders which;
     gal_strategy *strategy;
-    uint32_t *first; /* [strategy] its first order, as the list of first orders numbers it */
-    uint8_t *part;   /* [strategy] gal_price_part_of */
-    uint32_t *split; /* [strategy] gal_screen_number; NULL: not asked for */
-    bool *legal;     /* [type][strategy] by the rules, and by what was asked for */
-    uint8_t *known;  /* [type][strategy] gal_item_known */
-    gal_screened_item
-        *item; /* [type][strategy] of what is legal, as known; of kernels not set, nor its pages touched */
+    uint32_t *first;         /* [strategy] its first order, as the list of first orders numbers it */
+    uint8_t *part;           /* [strategy] gal_price_part_of */
+    uint32_t *split;         /* [strategy] gal_screen_number; NULL: not asked for */
+    bool *legal;             /* [type][strategy] by the rules, and by what was asked for */
+    uint8_t *known;          /* [type][strategy] gal_item_known */
+    gal_screened_item *item; /* [type][strategy] of what is legal, as known; else not set, nor its pages touched */
     struct gal_screened_prices *next;
 } gal_screened_prices;
 

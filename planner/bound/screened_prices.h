@@ -39,10 +39,7 @@ typedef struct gal_screened_menus {
 /* Empty. GAL_ERR_SYSTEM without memory; freed also if it fails. */
 gal_code gal_screened_menus_create(const gal_screened *s, gal_screened_menus *out, gal_error *err);
 void gal_screened_menus_free(gal_screened_menus *menus); /* accepts a zeroed one */
-/* Of a type, anew. tail_weight: of the first stage's tail that counts, at most 1; 0 of several stages. */
-void gal_screened_menus_list(const gal_screened *s, uint32_t type, double tail_weight, gal_screened_menus *menus);
+/* tail_weight: of the first stage's tail that counts, at most 1; 0 of several stages. */
 gal_relaxed_item gal_screened_relaxed(const gal_cell_spec *spec, const gal_screened_item *item, double tail_weight);
-/* limit_bytes[stage], as gal_screen_limits has them with the least work of the ends. */
-void gal_screened_limits(const gal_screened *s, double *limit_bytes);
 
 #endif
