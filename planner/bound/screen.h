@@ -17,10 +17,9 @@ void gal_screens_free(gal_screens *screens); /* accepts NULL */
 gal_floors *gal_screens_floors(const gal_screens *screens);
 
 /* No plan of the cell is faster, by compute and what it waits for in any case (costmodel/floor.h), under its limit of
- * bytes: no simulation is, and
- * no objective, as blocks and ends of the chain are priced at their kernels or more (property/test_prunings.c).
- * Infinity: none fits, or none is legal. *least_bytes: no plan's largest stage is smaller; infinity if none is
- * legal. The cell's numbers divide, its space is that of the screens. Errors: as gal_floors_of. */
+ * bytes: no simulation is, and no objective, as blocks and ends of the chain are priced at their kernels or more
+ * (property/test_prunings.c). Infinity: none fits, or none is legal. *least_bytes: no plan's largest stage is smaller;
+ * infinity if none is legal. The cell's numbers divide, its space is that of the screens. Errors: as gal_floors_of. */
 gal_code gal_screen_floor(gal_screens *screens, const gal_cell_spec *spec, double *bound_seconds, double *least_bytes,
                           gal_error *err);
 
