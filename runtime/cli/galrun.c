@@ -23,7 +23,7 @@ enum { DEVICE_HOST, DEVICE_CUDA, DEVICE_COUNT };
 enum { COMM_DEFAULT, COMM_MPI, COMM_NCCL, COMM_NCCL_REGISTERED, COMM_COUNT };
 enum { DEFAULT_STEPS = 100, DEFAULT_KEEP = 3, SEED_MAX_BITS = 53, NUMBER_BYTES = 32, LINE_BYTES = 512 };
 
-static const double default_timeout_seconds = 60.0;
+static const double default_timeout_seconds = 60.0, default_pace_seconds = 30.0;
 
 /* What ranks must have in common. */
 static const char version[] = "galrun " GAL_VERSION;
@@ -34,7 +34,8 @@ static const char *const on_nan_names[ON_NAN_COUNT] = {"stop", "skip"};
 typedef struct settings {
     const char *plan_path;
     const char *data_path, *validation_path, *labels_path, *validation_labels_path, *save_directory, *resume,
-        *weights_path, *export_path, *log_path, *trace_path, *storage_directory;
+        *weights_path, *export_path, *log_path, *tensorboard_path, *every, *trace_path, *storage_directory;
+    gal_pace pace;                            /* what *every says */
     uint64_t slow_link_bytes;                 /* a second */
     uint64_t memory_bytes, host_memory_bytes; /* 0: no limit */
     uint64_t step_count, evaluate_every, evaluate_batches, seed, save_every;
@@ -103,7 +104,14 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
         gal_option_enum("on-nan", "when loss or gradient is not finite: stop (default), or skip the step", &s->on_nan,
                         on_nan_names, ON_NAN_COUNT),
         gal_option_flag("dry-run", "print what would be run, and run nothing", &s->dry_run),
-        gal_option_string("log", "FILE", "write JSON lines", &s->log_path),
+        gal_option_string("every", "PACE",
+                          "a line so often: 30s (the default but on a terminal, where one line is rewritten), 5m; 100: "
+                          "steps",
+                          &s->every),
+        gal_option_string("log", "FILE", "write figures of every step: JSON lines, or CSV if FILE ends in .csv",
+                          &s->log_path),
+        gal_option_string("tensorboard", "DIR", "write them as events for TensorBoard, a new file in DIR for each run",
+                          &s->tensorboard_path),
         gal_option_string("trace", "FILE", "write the last step's time line for chrome://tracing or Perfetto",
                           &s->trace_path),
         gal_option_flag("no-overlap", "compute or communicate, never both, for comparison; the result is the same",
@@ -237,6 +245,7 @@ static gal_train_options train_options(const settings *s, const gal_plan *plan, 
         .weights_path = s->weights_path,
         .export_path = s->export_path,
         .log_path = s->log_path,
+        .tensorboard_path = s->tensorboard_path,
         .trace_path = s->trace_path,
         .limits = {s->memory_bytes, s->host_memory_bytes},
         .storage_directory = s->storage_directory,
@@ -244,7 +253,8 @@ static gal_train_options train_options(const settings *s, const gal_plan *plan, 
         .slow_bytes_per_second = (double)s->slow_link_bytes,
         .order = s->no_overlap ? GAL_ORDER_LIST : GAL_ORDER_STREAMS,
         .deadline_seconds = s->timeout_seconds,
-        .terminal = gal_launched_terminal(),
+        .rewrites = gal_launched_terminal() && s->every == NULL,
+        .pace = s->pace,
         .log = log,
         .stop = gal_stop_on_signals(),
         .deterministic = s->deterministic,
@@ -403,6 +413,9 @@ static gal_code run(settings *s, int argc, char **argv, char *const *given, int 
 {
     gal_code code = GAL_OK;
     gal_plan plan = {0};
+    if (s->every != NULL) {
+        GAL_TRY(gal_pace_read("--every", s->every, &s->pace, err));
+    }
     GAL_TRY(gal_plan_read(s->plan_path, &plan, err));
     if (may_be_placed(s)) {
         GAL_TRY(gal_tcp_place_read(&s->place, &s->placed, err));
@@ -436,6 +449,7 @@ int main(int argc, char **argv)
     gal_error err = {0};
     settings s = {.step_count = UINT64_MAX, .seed = UINT64_MAX, .keep = DEFAULT_KEEP, .thread_count = 1};
     s.timeout_seconds = default_timeout_seconds;
+    s.pace.seconds = default_pace_seconds;
     gal_blas_choose_kernels(argv);
     (void)gal_stop_on_signals();
     gal_launch_register();

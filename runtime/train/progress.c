@@ -1,22 +1,13 @@
 #include "runtime/train/progress.h"
 
-#include <errno.h>
 #include <math.h>
-#include <string.h>
 
+#include "runtime/train/step_line.h"
 #include "schemas/base/clock.h"
 
-static const double terminal_interval_seconds = 0.1, plain_interval_seconds = 10.0;
+enum { LINE_BYTES = 512 };
 
-gal_code gal_train_progress_open(gal_train_progress *progress, const char *path, bool append, gal_error *err)
-{
-    if (path == NULL) {
-        return GAL_OK;
-    }
-    progress->lines_path = path;
-    progress->lines = fopen(path, append ? "ae" : "we");
-    return progress->lines != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "%s: %s", path, strerror(errno));
-}
+static const double terminal_interval_seconds = 0.1;
 
 static void leave_line(gal_train_progress *progress)
 {
@@ -26,70 +17,105 @@ static void leave_line(gal_train_progress *progress)
     }
 }
 
-static void show_step(gal_train_progress *progress, const gal_train_progress_step *step)
+/* ---- steps ---- */
+
+static double ratio(double value, double by)
 {
+    return value > 0.0 && by > 0.0 ? value / by : NAN;
+}
+
+static gal_run_event event_of_step(const gal_train_progress *progress, const gal_train_progress_step *step,
+                                   double seconds)
+{
+    const gal_step_work *work = &progress->work;
+    gal_run_event event = gal_run_event_of("step", step->step);
+    double *figure = event.figure;
+    const double flops_per_second = ratio(ratio(work->model_flops, seconds), work->devices);
+    figure[GAL_RUN_LOSS] = step->loss;
+    figure[GAL_RUN_GRADIENT_NORM] = step->gradient_norm;
+    figure[GAL_RUN_LEARNING_RATE] = step->learning_rate;
+    figure[GAL_RUN_SECONDS] = seconds;
+    figure[GAL_RUN_TOKENS_PER_SECOND] = ratio(work->tokens, seconds);
+    figure[GAL_RUN_TOKENS_PER_SECOND_PER_DEVICE] = ratio(figure[GAL_RUN_TOKENS_PER_SECOND], work->devices);
+    figure[GAL_RUN_MODEL_FLOPS_PER_SECOND_PER_DEVICE] = flops_per_second;
+    figure[GAL_RUN_MFU] = ratio(flops_per_second, work->device_flops_per_second);
+    figure[GAL_RUN_MEMORY_BYTES] = step->memory_bytes > 0.0 ? step->memory_bytes : NAN;
+    return event;
+}
+
+static double seconds_left(const gal_train_progress *progress, uint64_t step, double seconds_per_step)
+{
+    return (double)(progress->step_count - step) * seconds_per_step;
+}
+
+static void rewrite_line(gal_train_progress *progress, const gal_train_progress_step *step)
+{
+    char left[GAL_DURATION_BYTES];
     const double now_seconds = gal_now_seconds();
-    const bool last = step->step == progress->step_count;
-    const double rate = progress->average_seconds > 0.0 ? progress->tokens_per_step / progress->average_seconds : 0.0;
-    const double left_seconds = (double)(progress->step_count - step->step) * progress->average_seconds;
-    const double interval_seconds = progress->terminal ? terminal_interval_seconds : plain_interval_seconds;
-    if (progress->log == NULL || (!last && now_seconds - progress->shown_seconds < interval_seconds)) {
+    if (progress->log->level < GAL_LOG_INFO ||
+        (!step->last && now_seconds - progress->shown_seconds < terminal_interval_seconds)) {
         return;
     }
     progress->shown_seconds = now_seconds;
-    const unsigned long long left = (unsigned long long)(left_seconds + 0.5);
-    if (!progress->terminal) {
-        gal_log_line(progress->log, GAL_LOG_DETAIL, "step %llu/%llu  loss %.4f  %.0f tokens/s  %llu:%02llu left",
-                     (unsigned long long)step->step, (unsigned long long)progress->step_count, step->loss, rate,
-                     left / 60, left % 60);
-    } else if (progress->log->level >= GAL_LOG_INFO) {
-        fprintf(stderr, "\r\033[Kstep %llu/%llu  loss %.4f  %.0f tokens/s  %llu:%02llu left",
-                (unsigned long long)step->step, (unsigned long long)progress->step_count, step->loss, rate, left / 60,
-                left % 60);
-        fflush(stderr);
-        progress->on_line = true;
+    fprintf(stderr, "\r\033[Kstep %llu/%llu  loss %.4f  %.0f tokens/s  %s left", (unsigned long long)step->step,
+            (unsigned long long)progress->step_count, step->loss, progress->work.tokens / progress->average_seconds,
+            gal_duration_text(seconds_left(progress, step->step, progress->average_seconds), left));
+    fflush(stderr);
+    progress->on_line = true;
+}
+
+/* The rates are those of all steps since the line before. */
+static void print_line(gal_train_progress *progress, const gal_train_progress_step *step)
+{
+    char line[LINE_BYTES];
+    const double now_seconds = gal_now_seconds();
+    const bool first = progress->shown_seconds == 0.0;
+    progress->since_seconds += step->seconds;
+    progress->since_steps++;
+    if (!first && !step->last && !gal_pace_is_due(&progress->pace, step->step, now_seconds - progress->shown_seconds)) {
+        return;
     }
+    const double seconds_per_step = progress->since_seconds / (double)progress->since_steps;
+    const gal_run_event event = event_of_step(progress, step, seconds_per_step);
+    gal_step_line(line, sizeof line, &event, progress->step_count, progress->work.device_bytes,
+                  seconds_left(progress, step->step, seconds_per_step));
+    gal_log_line(progress->log, GAL_LOG_INFO, "%s", line);
+    progress->shown_seconds = now_seconds;
+    progress->since_seconds = 0.0;
+    progress->since_steps = 0;
 }
 
 void gal_train_progress_put_step(gal_train_progress *progress, const gal_train_progress_step *step)
 {
     const double weight = progress->average_seconds > 0.0 ? 0.1 : 1.0;
+    const gal_run_event event = event_of_step(progress, step, step->seconds);
     progress->average_seconds += weight * (step->seconds - progress->average_seconds);
-    if (progress->lines != NULL) {
-        fprintf(progress->lines,
-                "{\"event\": \"step\", \"step\": %llu, \"loss\": %.17g, \"gradient_norm\": %.17g, "
-                "\"learning_rate\": %.17g, \"seconds\": %.9g, \"tokens_per_second\": %.9g}\n",
-                (unsigned long long)step->step, step->loss, step->gradient_norm, step->learning_rate, step->seconds,
-                step->seconds > 0.0 ? progress->tokens_per_step / step->seconds : 0.0);
-        fflush(progress->lines);
+    gal_run_log_put(&progress->files, &event);
+    if (progress->log != NULL) {
+        (progress->rewrites ? rewrite_line : print_line)(progress, step);
     }
-    show_step(progress, step);
 }
 
 void gal_train_progress_put_skip(gal_train_progress *progress, uint64_t step, uint64_t skipped)
 {
-    if (progress->lines != NULL) {
-        fprintf(progress->lines, "{\"event\": \"skip\", \"step\": %llu, \"skipped\": %llu}\n", (unsigned long long)step,
-                (unsigned long long)skipped);
-        fflush(progress->lines);
-    }
+    gal_run_event event = gal_run_event_of("skip", step);
+    event.figure[GAL_RUN_SKIPPED] = (double)skipped;
+    gal_run_log_put(&progress->files, &event);
     leave_line(progress);
     gal_log_line(progress->log, GAL_LOG_WARN, "step %llu is skipped: its loss or gradient is not finite (%llu so far)",
                  (unsigned long long)step, (unsigned long long)skipped);
 }
 
+/* ---- the rest ---- */
+
 void gal_train_progress_put_evaluation(gal_train_progress *progress, uint64_t step, double validation_loss,
                                        double accuracy, uint64_t batches)
 {
-    if (progress->lines != NULL) {
-        fprintf(progress->lines, "{\"event\": \"evaluation\", \"step\": %llu, \"validation_loss\": %.17g, ",
-                (unsigned long long)step, validation_loss);
-        if (!isnan(accuracy)) {
-            fprintf(progress->lines, "\"accuracy\": %.9g, ", accuracy);
-        }
-        fprintf(progress->lines, "\"batches\": %llu}\n", (unsigned long long)batches);
-        fflush(progress->lines);
-    }
+    gal_run_event event = gal_run_event_of("evaluation", step);
+    event.figure[GAL_RUN_VALIDATION_LOSS] = validation_loss;
+    event.figure[GAL_RUN_ACCURACY] = accuracy;
+    event.figure[GAL_RUN_BATCHES] = (double)batches;
+    gal_run_log_put(&progress->files, &event);
     leave_line(progress);
     if (isnan(accuracy)) {
         gal_log_line(progress->log, GAL_LOG_INFO, "step %llu: validation loss %.4f", (unsigned long long)step,
@@ -102,72 +128,20 @@ void gal_train_progress_put_evaluation(gal_train_progress *progress, uint64_t st
 
 void gal_train_progress_put_save(gal_train_progress *progress, uint64_t step)
 {
-    if (progress->lines != NULL) {
-        fprintf(progress->lines, "{\"event\": \"save\", \"step\": %llu}\n", (unsigned long long)step);
-        fflush(progress->lines);
-    }
+    const gal_run_event event = gal_run_event_of("save", step);
+    gal_run_log_put(&progress->files, &event);
     leave_line(progress);
     gal_log_line(progress->log, GAL_LOG_DETAIL, "step %llu: checkpoint saved", (unsigned long long)step);
 }
 
-static void put_number(FILE *lines, const char *key, double value)
-{
-    if (isfinite(value)) {
-        fprintf(lines, "\"%s\": %.9g, ", key, value);
-    } else {
-        fprintf(lines, "\"%s\": null, ", key);
-    }
-}
-
-static void put_exposure(FILE *lines, const gal_exposure *exposure)
-{
-    const char *separator = "";
-    put_number(lines, "compute_seconds", exposure->compute_seconds);
-    put_number(lines, "waiting_seconds", exposure->waiting_seconds);
-    put_number(lines, "serving_seconds", exposure->serving_seconds);
-    fputs("\"streams\": {", lines);
-    for (uint32_t s = 0; s < GAL_STREAM_COUNT; s++) {
-        if (exposure->in_flight_seconds[s] > 0.0) {
-            fprintf(lines, "%s\"%s\": {", separator, gal_stream_names[s]);
-            put_number(lines, "in_flight_seconds", exposure->in_flight_seconds[s]);
-            put_number(lines, "exposed_seconds", exposure->exposed_seconds[s]);
-            fprintf(lines, "\"exposed_share\": %.4f}", gal_exposure_share(exposure, (gal_stream)s));
-            separator = ", ";
-        }
-    }
-    fputs("}, ", lines);
-}
-
-void gal_train_progress_put_final(gal_train_progress *progress, const gal_train_final *final)
+void gal_train_progress_put_final(gal_train_progress *progress, const gal_run_final *final)
 {
     leave_line(progress);
-    if (progress->lines != NULL) {
-        fprintf(progress->lines, "{\"event\": \"final\", \"step\": %llu, ", (unsigned long long) final->step);
-        put_number(progress->lines, "seconds_per_step", final->seconds_per_step);
-        put_number(progress->lines, "predicted_seconds_per_step", final->predicted_seconds_per_step);
-        put_number(progress->lines, "validation_loss", final->validation_loss);
-        if (!isnan(final->accuracy)) {
-            put_number(progress->lines, "accuracy", final->accuracy);
-        }
-        put_number(progress->lines, "unigram_entropy", final->unigram_entropy);
-        put_exposure(progress->lines, final->exposure);
-        fprintf(progress->lines, "\"communicators\": %u, ", final->communicator_count);
-        put_number(progress->lines, "communicator_seconds", final->communicator_seconds);
-        fprintf(progress->lines, "\"interrupted\": %s}\n", final->interrupted ? "true" : "false");
-    }
+    gal_run_log_put_final(&progress->files, final);
 }
 
 gal_code gal_train_progress_close(gal_train_progress *progress, gal_error *err)
 {
     leave_line(progress);
-    if (progress->lines == NULL) {
-        return GAL_OK;
-    }
-    const int failed = ferror(progress->lines);
-    const int not_closed = fclose(progress->lines);
-    progress->lines = NULL;
-    if (failed != 0 || not_closed != 0) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "%s: could not be written whole", progress->lines_path);
-    }
-    return GAL_OK;
+    return gal_run_log_close(&progress->files, err);
 }

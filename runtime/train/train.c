@@ -17,6 +17,7 @@ enum { TIMED_STEPS_MAX = 1 << 20, DEFAULT_EVALUATE_BATCHES = 20, WHERE_BYTES = 9
 
 /* A rank that failed in a step waits so long for the others to fail too; then it ends them. */
 static const double failed_deadline_seconds = 2.0;
+static const double memory_interval_seconds = 1.0;
 
 typedef struct run {
     const gal_plan *plan;
@@ -34,6 +35,8 @@ typedef struct run {
     double *timed_seconds; /* of the first TIMED_STEPS_MAX steps of this run */
     uint64_t timed_count;
     bool stopping;
+    double memory_bytes;   /* the most that a rank has taken of its memory, as far as was seen */
+    double memory_seconds; /* when this rank looked at its own; 0: never */
     gal_train_summary summary;
 } run;
 
@@ -177,11 +180,17 @@ static gal_code start_progress(run *r, gal_error *err)
     }
     r->progress = (gal_train_progress){
         .log = r->options->log,
-        .terminal = r->options->terminal,
+        .rewrites = r->options->rewrites,
+        .pace = r->options->pace,
         .step_count = r->options->step_count,
-        .tokens_per_step = (double)r->plan->global_batch_samples * (double)r->plan->model.sequence_length,
+        .work = {.tokens = (double)r->plan->global_batch_samples * (double)r->plan->model.sequence_length,
+                 .devices = gal_world_size(&r->world),
+                 .model_flops = r->options->model_flops,
+                 .device_flops_per_second = r->options->device_flops_per_second,
+                 .device_bytes = r->plan->cluster.device.memory_bytes},
     };
-    return gal_train_progress_open(&r->progress, r->options->log_path, r->options->resume_path != NULL, err);
+    return gal_run_log_open(&r->progress.files, r->options->log_path, r->options->tensorboard_path,
+                            r->options->resume_path != NULL, r->position.step + 1, err);
 }
 
 /* A trace of no step shows now whether the file can be written, and not after hours. */
@@ -239,18 +248,31 @@ cleanup:
 
 /* ---- steps ---- */
 
-/* Ends what all ranks did together: an error of any of them is an error of all, a wish to stop too. */
+/* Look at this rank's memory, at most once a second: it costs some microseconds, and grows in the first steps only. */
+static void look_at_memory(run *r)
+{
+    const gal_device_ops *device = r->session->backend->device;
+    const double now_seconds = gal_now_seconds();
+    if (r->memory_seconds == 0.0 || now_seconds - r->memory_seconds >= memory_interval_seconds) {
+        const uint64_t bytes = device->used_bytes != NULL ? device->used_bytes() : gal_peak_resident_bytes();
+        r->memory_bytes = fmax(r->memory_bytes, (double)bytes);
+        r->memory_seconds = now_seconds;
+    }
+}
+
+/* Ends what all ranks did together: an error of any of them is an error of all, a wish to stop too. The memory that the
+ * fullest rank takes becomes known to all. */
 static gal_code settle(run *r, gal_code mine, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_error unheard = {0};
-    double values[2] = {(double)mine, r->options->stop != NULL && *r->options->stop != 0 ? 1.0 : 0.0};
+    double values[3] = {(double)mine, r->options->stop != NULL && *r->options->stop != 0 ? 1.0 : 0.0, r->memory_bytes};
     gal_world world = r->world;
     if (mine != GAL_OK && world.comm != NULL) {
         world.comm->ops->blame(world.comm, err);
         world.deadline_seconds = fmin(world.deadline_seconds, failed_deadline_seconds);
     }
-    code = gal_world_maximum(&world, values, 2, &unheard);
+    code = gal_world_maximum(&world, values, 3, &unheard);
     if (code != GAL_OK) { /* without a roll call */
         const gal_error *cause = mine != GAL_OK && err != NULL ? err : &unheard;
         gal_log_line(r->options->log, GAL_LOG_ERROR, "%s", cause->text);
@@ -260,6 +282,7 @@ static gal_code settle(run *r, gal_code mine, gal_error *err)
         return gal_world_agree(&r->world, mine, err);
     }
     r->stopping = values[1] > 0.0;
+    r->memory_bytes = values[2];
     return GAL_OK;
 }
 
@@ -326,6 +349,7 @@ static gal_code train_step(run *r, gal_error *err)
     if (code == GAL_OK && !finite && !r->options->skip_not_finite && !gal_engine_overflowed(r->session->engine)) {
         code = not_finite(r, &settings, &result, err);
     }
+    look_at_memory(r);
     GAL_TRY(settle(r, code, err));
     const double seconds = gal_now_seconds() - begin_seconds;
     r->position.step++;
@@ -339,7 +363,9 @@ static gal_code train_step(run *r, gal_error *err)
                                           .loss = result.loss,
                                           .gradient_norm = result.gradient_norm,
                                           .learning_rate = settings.learning_rate,
-                                          .seconds = seconds};
+                                          .seconds = seconds,
+                                          .memory_bytes = r->memory_bytes,
+                                          .last = r->stopping || r->position.step == r->options->step_count};
     if (finite) {
         note_step(r, &done);
     } else {
@@ -547,16 +573,16 @@ static gal_code finish(run *r, gal_error *err)
     }
     if (gal_world_rank(&r->world) == 0) {
         s->unigram_entropy = gal_data_unigram_entropy(r->data);
-        const gal_train_final final = {.step = s->step,
-                                       .seconds_per_step = s->step_seconds,
-                                       .predicted_seconds_per_step = r->plan->simulated_seconds,
-                                       .validation_loss = s->validation_loss,
-                                       .accuracy = s->accuracy,
-                                       .unigram_entropy = s->unigram_entropy,
-                                       .exposure = &s->exposure,
-                                       .communicator_count = s->communicator_count,
-                                       .communicator_seconds = s->communicator_seconds,
-                                       .interrupted = s->interrupted};
+        const gal_run_final final = {.step = s->step,
+                                     .seconds_per_step = s->step_seconds,
+                                     .predicted_seconds_per_step = r->plan->simulated_seconds,
+                                     .validation_loss = s->validation_loss,
+                                     .accuracy = s->accuracy,
+                                     .unigram_entropy = s->unigram_entropy,
+                                     .exposure = &s->exposure,
+                                     .communicator_count = s->communicator_count,
+                                     .communicator_seconds = s->communicator_seconds,
+                                     .interrupted = s->interrupted};
         gal_train_progress_put_final(&r->progress, &final);
         code = gal_train_progress_close(&r->progress, err);
     }

@@ -9,6 +9,7 @@
 #include "runtime/backend.h"
 #include "runtime/engine/engine.h"
 #include "runtime/train/exposure.h"
+#include "runtime/train/pace.h"
 #include "runtime/train/session.h"
 #include "runtime/train/world.h"
 #include "schemas/base/log.h"
@@ -19,30 +20,34 @@ typedef struct gal_train_options {
     const char *validation_path; /* NULL: the last tenth of the data */
     const char *labels_path;     /* of images; NULL for tokens */
     const char *validation_labels_path;
-    uint64_t step_count;        /* the run ends when so many steps are done, those before a resume included */
-    uint64_t evaluate_every;    /* steps; 0: at the end only */
-    uint64_t evaluate_batches;  /* 0: the validation split once, at most 20 batches */
-    uint64_t seed;              /* of initial weights, order of the data, dropout */
-    bool seed_given;            /* then a resumed run must have had the same */
-    const char *save_directory; /* NULL: no checkpoints */
-    uint64_t save_every;        /* steps; 0: at the end only */
-    uint32_t keep;              /* checkpoints; 0: all */
-    bool skip_not_finite;       /* a step whose loss or gradient is not finite is left out, and counted */
-    const char *resume_path;    /* NULL: start anew */
-    const char *weights_path;   /* initial weights (safetensors.h); NULL: drawn; not with resume_path */
-    const char *export_path;    /* the weights at the end (safetensors.h); NULL: none */
-    const char *log_path;       /* JSON lines; NULL: none */
-    const char *trace_path;     /* the last step as a Chrome trace (trace_file.h); NULL: none */
-    gal_queue_order order;      /* of the step's instructions */
+    uint64_t step_count;          /* the run ends when so many steps are done, those before a resume included */
+    uint64_t evaluate_every;      /* steps; 0: at the end only */
+    uint64_t evaluate_batches;    /* 0: the validation split once, at most 20 batches */
+    uint64_t seed;                /* of initial weights, order of the data, dropout */
+    bool seed_given;              /* then a resumed run must have had the same */
+    const char *save_directory;   /* NULL: no checkpoints */
+    uint64_t save_every;          /* steps; 0: at the end only */
+    uint32_t keep;                /* checkpoints; 0: all */
+    bool skip_not_finite;         /* a step whose loss or gradient is not finite is left out, and counted */
+    const char *resume_path;      /* NULL: start anew */
+    const char *weights_path;     /* initial weights (safetensors.h); NULL: drawn; not with resume_path */
+    const char *export_path;      /* the weights at the end (safetensors.h); NULL: none */
+    const char *log_path;         /* JSON lines or CSV (run_log.h); NULL: none */
+    const char *tensorboard_path; /* folder of event files (run_log.h); NULL: none */
+    const char *trace_path;       /* the last step as a Chrome trace (trace_file.h); NULL: none */
+    gal_queue_order order;        /* of the step's instructions */
     gal_session_limits limits;
     const char *storage_directory; /* gal_engine_options; NULL: none */
     gal_storage_way storage_way;
-    double slow_bytes_per_second;      /* gal_connection.slow_bytes_per_second */
-    const gal_backend *backend;        /* NULL: the host */
-    bool deterministic, tf32, graphs;  /* of a device: gal_session_options */
-    void (*tell)(const char *text);    /* as gal_connection.tell */
-    double deadline_seconds;           /* without progress, then the run fails */
-    bool terminal;                     /* rank 0 rewrites one line */
+    double slow_bytes_per_second;     /* gal_connection.slow_bytes_per_second */
+    const gal_backend *backend;       /* NULL: the host */
+    bool deterministic, tf32, graphs; /* of a device: gal_session_options */
+    void (*tell)(const char *text);   /* as gal_connection.tell */
+    double deadline_seconds;          /* without progress, then the run fails */
+    bool rewrites;                    /* rank 0 rewrites one line, as on a terminal; else it prints lines at the pace */
+    gal_pace pace;
+    double model_flops;                /* of a step; 0: not known */
+    double device_flops_per_second;    /* peak of a device, in the dtype of the computation; 0: not known */
     const gal_log *log;                /* of this rank */
     const volatile sig_atomic_t *stop; /* not 0: end after this step, saving; may be set on any rank */
 } gal_train_options;
