@@ -12,21 +12,6 @@ static double said_or(double said, double otherwise)
     return said > 0.0 ? said : otherwise;
 }
 
-/* Of products; a device that has no rate of 16 bits of its own is taken at that of fp32. */
-static double peak(const gal_device *device, gal_dtype dtype)
-{
-    switch (dtype) {
-    case GAL_FP64:
-        return device->fp64_flops_per_second;
-    case GAL_BF16:
-        return said_or(device->bf16_flops_per_second, device->fp32_flops_per_second);
-    case GAL_FP16:
-        return said_or(device->fp16_flops_per_second, device->fp32_flops_per_second);
-    default:
-        return device->fp32_flops_per_second;
-    }
-}
-
 static double longer(double a, double b)
 {
     return a > b ? a : b;
@@ -59,7 +44,7 @@ static double processor_flop_seconds(const gal_device *device, const gal_shape *
     } else {
         dtype = gal_dtype_wide(dtype);
     }
-    return flops / (peak(device, dtype) * share);
+    return flops / (gal_device_peak_flops_per_second(device, dtype, false) * share);
 }
 
 /* ---- products in tiles ---- */
@@ -114,8 +99,8 @@ static double busiest_flops(const gal_device *device, const gal_shape *shape, do
 
 static double tiled_gemm_seconds(const gal_device *device, const gal_shape *shape, double memory_rate)
 {
-    const double rate = peak(device, shape->dtype) * said_or(device->gemm_fraction, default_gemm_fraction) /
-                        (double)device->multiprocessor_count;
+    const double rate = gal_device_peak_flops_per_second(device, shape->dtype, false) *
+                        said_or(device->gemm_fraction, default_gemm_fraction) / (double)device->multiprocessor_count;
     return busiest_flops(device, shape, rate / memory_rate) / rate;
 }
 
@@ -132,7 +117,7 @@ static double tiled_attention_seconds(const gal_device *device, const gal_shape 
     const double fraction = said_or(device->gemm_fraction, default_gemm_fraction);
     const bool forward = shape->op == GAL_OP_ATTENTION || shape->op == GAL_OP_ATTENTION_STEP;
     const double share = forward ? attention_share : attention_backward_share;
-    const double rate = peak(device, shape->dtype) * fraction * share;
+    const double rate = gal_device_peak_flops_per_second(device, shape->dtype, false) * fraction * share;
     const double sequence = shape->dims[1], head_dim = shape->dims[3];
     const double heads = (double)shape->dims[0] * shape->dims[2];
     const double blocks = (double)pieces(shape->dims[1], ATTENTION_TILE_BITS);
@@ -166,7 +151,7 @@ static double flop_seconds(const gal_device *device, const gal_shape *shape, dou
     if (is_attention(shape)) {
         return tiled_attention_seconds(device, shape, flops);
     }
-    return flops / (peak(device, gal_dtype_wide(shape->dtype)) * other_share);
+    return flops / (gal_device_peak_flops_per_second(device, gal_dtype_wide(shape->dtype), false) * other_share);
 }
 
 double gal_kernel_analytic_seconds(const gal_device *device, const gal_shape *shape)

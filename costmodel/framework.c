@@ -123,22 +123,6 @@ static void set_links(const gal_cluster *cluster, const gal_constants *constants
     }
 }
 
-static double peak(const gal_device *device, const gal_framework *framework, gal_dtype dtype)
-{
-    const double fp32 = framework->tf32 ? said_or(device->tf32_flops_per_second, device->fp32_flops_per_second)
-                                        : device->fp32_flops_per_second;
-    switch (dtype) {
-    case GAL_BF16:
-        return said_or(device->bf16_flops_per_second, fp32);
-    case GAL_FP16:
-        return said_or(device->fp16_flops_per_second, fp32);
-    case GAL_FP64:
-        return device->fp64_flops_per_second;
-    default:
-        return fp32;
-    }
-}
-
 /* What the steps below share. */
 typedef struct step {
     const gal_framework *framework;
@@ -326,16 +310,17 @@ static void set_step(step *s, const gal_cluster *cluster, const gal_model *model
     set_links(cluster, s->constants, &s->links);
     s->microbatches = s->layout->global_batch_samples / (s->layout->dp_degree * s->layout->microbatch_samples);
     gal_framework_level_counts(cluster, s->layout->tp_degree, s->layout->dp_degree, s->data_counts);
-    s->rates = (gal_framework_rates){.framework = s->framework,
-                                     .model = model,
-                                     .layout = s->layout,
-                                     .links = &s->links,
-                                     .flops_per_second = peak(&cluster->device, s->framework, model->compute_dtype) *
-                                                         value[GAL_CONSTANT_GEMM_FRACTION],
-                                     .bytes_per_second =
-                                         cluster->device.memory_bytes_per_second * value[GAL_CONSTANT_MEMORY_FRACTION],
-                                     .gemm_half = value[GAL_CONSTANT_GEMM_HALF],
-                                     .element_bytes = (double)gal_dtype_bytes(model->compute_dtype)};
+    s->rates = (gal_framework_rates){
+        .framework = s->framework,
+        .model = model,
+        .layout = s->layout,
+        .links = &s->links,
+        .flops_per_second =
+            gal_device_peak_flops_per_second(&cluster->device, model->compute_dtype, s->framework->tf32) *
+            value[GAL_CONSTANT_GEMM_FRACTION],
+        .bytes_per_second = cluster->device.memory_bytes_per_second * value[GAL_CONSTANT_MEMORY_FRACTION],
+        .gemm_half = value[GAL_CONSTANT_GEMM_HALF],
+        .element_bytes = (double)gal_dtype_bytes(model->compute_dtype)};
 }
 
 void gal_framework_price(const gal_framework *framework, const gal_cluster *cluster, const gal_constants *constants,

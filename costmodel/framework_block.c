@@ -115,7 +115,7 @@ static void add_attention(tally *t, const gal_block_shape *shape)
 static void add_ffn(tally *t, const gal_block_shape *shape)
 {
     const gal_framework *f = t->rates->framework;
-    const bool gated = t->rates->model->family == GAL_FAMILY_LLAMA || t->rates->model->gated;
+    const bool gated = gal_model_ffn_is_gated(t->rates->model);
     const double ffn = (double)shape->ffn_hidden / t->tp, hidden = shape->in.features;
     const double elements = t->rows * ffn, bytes = t->rates->element_bytes;
     add_product(t, t->rows, gated ? 2.0 * ffn : ffn, hidden);

@@ -186,3 +186,24 @@ uint32_t gal_cluster_level_between(const gal_cluster *cluster, uint32_t device_a
     }
     return level;
 }
+
+static double said_or(double said, double otherwise)
+{
+    return said > 0.0 ? said : otherwise;
+}
+
+double gal_device_peak_flops_per_second(const gal_device *device, gal_dtype dtype, bool tf32)
+{
+    const double fp32 =
+        tf32 ? said_or(device->tf32_flops_per_second, device->fp32_flops_per_second) : device->fp32_flops_per_second;
+    switch (dtype) {
+    case GAL_FP64:
+        return device->fp64_flops_per_second;
+    case GAL_BF16:
+        return said_or(device->bf16_flops_per_second, fp32);
+    case GAL_FP16:
+        return said_or(device->fp16_flops_per_second, fp32);
+    default:
+        return fp32;
+    }
+}

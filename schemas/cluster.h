@@ -65,6 +65,10 @@ void gal_cluster_write_at(gal_json_writer *out, const gal_cluster *cluster);
 /* The members of the key "device". */
 void gal_device_write_members(gal_json_writer *out, const gal_device *device);
 
+/* The peak rate of products in a dtype, dense, > 0. A device that names no rate for 16 bits is taken at its rate of
+ * fp32; with tf32, fp32 is at the rate of tf32 where the device names that. */
+double gal_device_peak_flops_per_second(const gal_device *device, gal_dtype dtype, bool tf32);
+
 /* The innermost level that spans both devices, 0-based. */
 uint32_t gal_cluster_level_between(const gal_cluster *cluster, uint32_t device_a, uint32_t device_b);
 

@@ -329,6 +329,11 @@ uint32_t gal_model_padded_vocabulary(const gal_model *model)
     return (model->vocabulary + multiple - 1) / multiple * multiple;
 }
 
+bool gal_model_ffn_is_gated(const gal_model *model)
+{
+    return model->family == GAL_FAMILY_LLAMA || model->gated;
+}
+
 static uint32_t at_most(uint32_t count, uint32_t most)
 {
     return count < most ? count : most;

@@ -203,6 +203,8 @@ uint32_t gal_model_block_type(const gal_model *model, uint32_t block);
 uint32_t gal_model_kv_head_count(const gal_model *model);
 uint32_t gal_model_head_dim(const gal_model *model);
 uint32_t gal_model_padded_vocabulary(const gal_model *model);
+/* An FFN with a gate has three matrices in place of two. */
+bool gal_model_ffn_is_gated(const gal_model *model);
 /* Leaves at most so many layers in every stack or level. */
 void gal_model_keep_layers(gal_model *model, uint32_t layer_count);
 /* The most positions that a row of any block has. */
