@@ -7,6 +7,7 @@
 #include "costmodel/objective.h"
 #include "costmodel/simulate.h"
 #include "planner/cli/galvatron.h"
+#include "planner/cli/memory_line.h"
 #include "planner/cli/search_print.h"
 #include "planner/cli/threads_of.h"
 #include "schemas/base/options.h"
@@ -92,10 +93,36 @@ static double tokens_per_second(const run *r)
     return tokens / r->simulation.iteration_seconds;
 }
 
+static uint64_t fixed_bytes(const run *r)
+{
+    return r->profiled ? gal_durations_fixed_bytes(r->durations) : r->plan.fixed_bytes;
+}
+
 static uint64_t stage_bytes(const run *r, uint32_t stage)
 {
-    return r->program[stage]->arena_bytes +
-           (r->profiled ? gal_durations_fixed_bytes(r->durations) : r->plan.fixed_bytes);
+    return r->program[stage]->arena_bytes + fixed_bytes(r);
+}
+
+/* The cluster whose devices play the plan. */
+static uint64_t memory_bytes(const run *r)
+{
+    return gal_durations_cluster(r->durations)->device.memory_bytes;
+}
+
+static void print_memory(const run *r)
+{
+    gal_memory_kinds kinds;
+    char line[GAL_MEMORY_LINE_BYTES];
+    (void)gal_memory_kinds_fullest(r->program, r->plan.stage_count, fixed_bytes(r), &kinds);
+    gal_memory_line(&kinds, memory_bytes(r), line);
+    printf("memory               %s\n", line);
+}
+
+static void put_memory(const run *r, gal_json_writer *out)
+{
+    gal_memory_kinds kinds;
+    const uint32_t stage = gal_memory_kinds_fullest(r->program, r->plan.stage_count, fixed_bytes(r), &kinds);
+    gal_memory_put(out, &kinds, stage, memory_bytes(r));
 }
 
 static double share(const run *r, double seconds)
@@ -128,6 +155,7 @@ static void print_table(const run *r)
            tokens_per_second(r));
     printf("objective            %.6g s (sum of prices), %+.2f %% of the simulation\n", r->objective_seconds,
            100.0 * (r->objective_seconds / iteration - 1.0));
+    print_memory(r);
     printf("\nstage  blocks  compute   tensor   gather   reduce      p2p   bubble        bytes\n");
     for (uint32_t s = 0; s < r->plan.stage_count; s++) {
         const gal_stage_simulation *stage = &r->simulation.stage[s];
@@ -174,6 +202,7 @@ static gal_code print_json(const run *r, gal_error *err)
     gal_json_put_f64(out, "objective_seconds", r->objective_seconds);
     gal_json_put_f64(out, "samples_per_second", r->plan.global_batch_samples / r->simulation.iteration_seconds);
     gal_json_put_f64(out, "tokens_per_second", tokens_per_second(r));
+    put_memory(r, out);
     gal_json_begin_array(out, "stages");
     for (uint32_t s = 0; s < r->plan.stage_count; s++) {
         put_stage(r, s, out);
@@ -187,7 +216,9 @@ static gal_code print_json(const run *r, gal_error *err)
 
 static const char notes[] =
     "bubble is what of the iteration the compute stream is idle, for whatever reason; the other columns\n"
-    "are shares in which a stream is busy. --prices galvatron prices a plan or a galvatron_plan by the\n"
+    "are shares in which a stream is busy. memory is of the fullest device: optimizer are moments and masters,\n"
+    "activations what is kept from forward to backward, workspace temporaries, gathered weights and buckets,\n"
+    "fixed what the profile measured beside the program. --prices galvatron prices a plan or a galvatron_plan by the\n"
     "formulas that Hetu-Galvatron published, on a galvatron_profile.\n";
 
 typedef enum price_source { PRICES_GALRUN, PRICES_GALVATRON, PRICES_COUNT } price_source;
