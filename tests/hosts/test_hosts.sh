@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Two hosts of two ranks each on one machine: network namespaces with host names of their own, joined by a link of 200
+# Two hosts of two ranks each on one machine: network namespaces with host names of their own, joined by a link of 100
 # Mbit/s. The profile finds the islands, the search keeps the heavy traffic inside them, and the losses are one rank's.
 # Prints "ok" or "not ok" a check.
+#
+# The link is slow so that the islands show on a busy machine too: the rates inside a host fall with the cores that the
+# ranks get, the limit of the link does not, and the first must stay above five times the second.
 set -eu
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=${BUILD:-$root/build}
@@ -29,7 +32,7 @@ for side in a b; do
     ip -n "$GALPLAN_HOSTS-$side" addr add 10.77.0.$number/24 dev gal-$side
     ip -n "$GALPLAN_HOSTS-$side" link set lo up
     ip -n "$GALPLAN_HOSTS-$side" link set gal-$side up
-    ip netns exec "$GALPLAN_HOSTS-$side" tc qdisc add dev gal-$side root tbf rate 200mbit burst 16kb latency 100ms 2>"$folder/why" ||
+    ip netns exec "$GALPLAN_HOSTS-$side" tc qdisc add dev gal-$side root tbf rate 100mbit burst 16kb latency 100ms 2>"$folder/why" ||
         skip "links cannot be limited: $(cat "$folder/why")"
     number=$((number + 1))
 done
@@ -46,9 +49,9 @@ on_both "$build/galplan-profile" --model "$here/model.json" --microbatches 1,2,4
 spans=$(field profile.json span_devices | tr '\n' ' ')
 [ "$spans" = '2 4 ' ] && echo 'ok islands: two devices inside, four in all' || echo "not ok islands: spans $spans"
 set -- $(field profile.json bytes_per_second | tr '\n' ' ')
-awk -v inside="$1" -v outside="$2" 'BEGIN { exit !(inside > 5 * outside && outside > 5e6 && outside < 50e6) }' &&
-    echo "ok links: $1 bytes/s inside, $2 across (limited to 25e6)" ||
-    echo "not ok links: $1 bytes/s inside, $2 across (limited to 25e6)"
+awk -v inside="$1" -v outside="$2" 'BEGIN { exit !(inside > 5 * outside && outside > 2.5e6 && outside < 25e6) }' &&
+    echo "ok links: $1 bytes/s inside, $2 across (limited to 12.5e6)" ||
+    echo "not ok links: $1 bytes/s inside, $2 across (limited to 12.5e6)"
 
 "$build/galplan" search --model "$here/model.json" --profile profile.json --pp 1 --microbatches 1 -o plan.json >search.txt
 set -- $("$build/tests/hosts/traffic" plan.json 2)
