@@ -10,7 +10,8 @@
 # which is the cores; those of 0, which mostly wait (for a deadline of ranks, say), one after the other beside them; the
 # others alone, behind. Likewise "timeout_seconds: 600"; else it has 120.
 #
-# Output goes to BUILD/logs/. Scripts get the build folder (absolute) as their argument; all get BUILD, PLANS (random
+# Output goes to BUILD/logs/, and the seconds of each file to BUILD/logs/times.txt: those of processors (user and system,
+# of all its processes), those of the clock, its cores, its name; the dearest first. Scripts get the build folder (absolute) as their argument; all get BUILD, PLANS (random
 # plans to try) and SANITIZE. One line per file, the end of the log of what fails, every skip with its reason, and last
 # "N passed, N failed, N skipped". Exit 1 if any failed or none ran.
 set -u
@@ -26,7 +27,7 @@ export TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp"
 
 named_scripts='tests/golden/run.sh tests/numerics/equivalence.sh'
 passed=0 failed=0 skipped=0
-skips=() failures=() begun=()
+skips=() failures=() begun=() times=()
 
 wanted() { # path: does it hold one of the words?
     [ ${#words[@]} -eq 0 ] && return 0
@@ -96,8 +97,8 @@ log_of() { # source
     echo "$BUILD/logs/$(tr / - <<<"${name%.*}").log"
 }
 
-run() { # source: writes the log, and beside it "status allowed_seconds seconds"
-    local source=$1 log allowed begin end status words
+run() { # source: writes the log, and beside it "status allowed_seconds seconds processor_seconds"
+    local source=$1 log allowed seconds status words TIMEFORMAT='%R %U %S'
     log=$(log_of "$source")
     case $source in
     *.sh) words=(bash "$source" "$BUILD") ;;
@@ -107,18 +108,18 @@ run() { # source: writes the log, and beside it "status allowed_seconds seconds"
     allowed=$(says "$source" timeout_seconds)
     allowed=${allowed:-120}
     [ -n "$SANITIZE" ] && allowed=$((allowed * 4))
-    begin=${EPOCHREALTIME/[.,]/}
-    timeout -k 5 "$allowed" "${words[@]}" >"$log" 2>&1 </dev/null
+    { time timeout -k 5 "$allowed" "${words[@]}" >"$log" 2>&1 </dev/null; } 2>"$log.ending"
     status=$?
-    end=${EPOCHREALTIME/[.,]/}
-    echo "$status $allowed $(awk "BEGIN { printf \"%.1f\", ($end - $begin) / 1e6 }")" >"$log.ending"
+    seconds=$(tail -n 1 "$log.ending" | awk '{ printf "%.1f %.1f", $1, $2 + $3 }')
+    echo "$status $allowed $seconds" >"$log.ending"
     mv "$log.ending" "$log.ended"
 }
 
 report() { # source
-    local source=$1 name=${1#tests/} log status allowed seconds results
+    local source=$1 name=${1#tests/} log status allowed seconds processor_seconds results
     log=$(log_of "$source")
-    read -r status allowed seconds <"$log.ended"
+    read -r status allowed seconds processor_seconds <"$log.ended"
+    times+=("$processor_seconds $seconds $(cores_of "$source") ${name%.*}")
     if [[ $source == *.c || $source == *.cu ]]; then
         results=$(awk -f tests/support/cmocka_results.awk "$log")
     else
@@ -184,6 +185,7 @@ for source in "${others[@]}"; do
     report "$source"
 done
 
+[ ${#times[@]} -eq 0 ] || printf '%s\n' "${times[@]}" | sort -rn >"$BUILD/logs/times.txt"
 [ ${#skips[@]} -eq 0 ] || printf 'skipped %s\n' "${skips[@]}"
 [ ${#failures[@]} -eq 0 ] || printf 'failed %s\n' "${failures[@]}"
 echo "$passed passed, $failed failed, $skipped skipped"
