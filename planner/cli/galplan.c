@@ -41,7 +41,7 @@ int main(int argc, char **argv)
         .summary = "Finds the fastest parallel plan to train a Transformer, and proves it.",
         .commands = commands,
         .command_count = sizeof commands / sizeof commands[0],
-        .notes = "'galplan COMMAND --help' says more. galrun trains by a plan.\n",
+        .notes = "'galplan COMMAND --help' or 'galplan help COMMAND' says more. galrun trains by a plan.\n",
     };
     gal_large_pages_reserve();
     return gal_program_main(&program, argc, argv);

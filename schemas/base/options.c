@@ -7,6 +7,7 @@
 
 #include "schemas/base/checked.h"
 #include "schemas/base/nearest.h"
+#include "schemas/base/size.h"
 
 typedef struct parser {
     const gal_command *command;
@@ -44,21 +45,6 @@ static bool read_digits(const char *text, uint64_t *value, const char **rest)
     return true;
 }
 
-static bool read_bytes(const char *text, uint64_t *value)
-{
-    static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
-    const char *rest;
-    if (!read_digits(text, value, &rest)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(rest, units[i]) == 0) {
-            return gal_checked_mul(*value, UINT64_C(1) << (10 * i), value);
-        }
-    }
-    return false;
-}
-
 static gal_code refuse(const gal_option *option, const char *expected, const char *text, gal_error *err)
 {
     return gal_fail(err, GAL_ERR_USAGE, "--%s: expected %s, got \"%s\"", option->name, expected, text);
@@ -81,8 +67,8 @@ static gal_code read_whole(const gal_option *option, const char *text, uint64_t 
 {
     const char *rest;
     if (option->kind == GAL_OPTION_BYTES) {
-        if (!read_bytes(text, value)) {
-            return refuse(option, "bytes such as 1048576, 512MiB or 16GiB", text, err);
+        if (!gal_size_parse(text, value)) {
+            return refuse(option, GAL_SIZE_FORMS, text, err);
         }
     } else if (!read_digits(text, value, &rest) || *rest != '\0') {
         return refuse(option, "a whole number", text, err);
@@ -256,7 +242,8 @@ static const gal_option *find_letter(const gal_command *command, char letter, ui
     return NULL;
 }
 
-/* letters is behind the dash: flags, the last of which may take the next word as its value. */
+/* letters is behind the dash: flags, the last of which may have a value: the rest of the word or, without a rest, the
+ * next word. */
 static gal_code parse_letters(parser *p, const char *letters, const char *next, bool *used_next)
 {
     for (const char *c = letters; *c != '\0'; c++) {
@@ -265,12 +252,13 @@ static gal_code parse_letters(parser *p, const char *letters, const char *next, 
         if (option == NULL) {
             return gal_fail(p->err, GAL_ERR_USAGE, "unknown option -%c", *c);
         }
-        bool has_value = takes_value(option);
-        if (has_value && (c[1] != '\0' || next == NULL)) {
-            return gal_fail(p->err, GAL_ERR_USAGE, "-%c needs a value %s", *c, option->argument);
+        if (takes_value(option)) {
+            *used_next = c[1] == '\0';
+            const char *value = *used_next ? next : c + 1;
+            return value == NULL ? gal_fail(p->err, GAL_ERR_USAGE, "-%c needs a value %s", *c, option->argument)
+                                 : give(p, index, value);
         }
-        *used_next = has_value;
-        gal_code code = give(p, index, has_value ? next : NULL);
+        gal_code code = give(p, index, NULL);
         if (code != GAL_OK) {
             return code;
         }

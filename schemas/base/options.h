@@ -15,9 +15,9 @@
  *         return exit_code;
  *     }
  *
- * Accepted: --name value, --name=value, -x value, flags bundled (-qv, -vv), "--" ends the options, "-" is positional.
- * Refused: unknown names (the nearest is suggested), an option given twice, values out of bounds, a missing value.
- * A target keeps what the caller put there unless its option is given: that is the default. */
+ * Accepted: --name value, --name=value, -x value, -xvalue, flags bundled (-qv, -vv), "--" ends the options, "-" is
+ * positional. Refused: unknown names (the nearest is suggested), an option given twice, values out of bounds, a missing
+ * value. A target keeps what the caller put there unless its option is given: that is the default. */
 #ifndef GAL_SCHEMAS_BASE_OPTIONS_H
 #define GAL_SCHEMAS_BASE_OPTIONS_H
 
@@ -44,7 +44,7 @@ typedef enum gal_option_kind {
     GAL_OPTION_U64,      /* uint64_t */
     GAL_OPTION_F64,      /* double, finite */
     GAL_OPTION_STRING,   /* const char *, into argv */
-    GAL_OPTION_BYTES,    /* uint64_t: plain bytes, or a whole number with KiB, MiB, GiB, TiB */
+    GAL_OPTION_BYTES,    /* uint64_t: a size (schemas/base/size.h) */
     GAL_OPTION_U32_LIST, /* gal_u32_list: 1,2,4 */
     GAL_OPTION_ENUM      /* uint32_t: index into names */
 } gal_option_kind;

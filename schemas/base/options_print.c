@@ -4,6 +4,7 @@
 
 #include "schemas/base/options.h"
 #include "schemas/base/program.h"
+#include "schemas/base/size.h"
 
 enum { HELP_COLUMN = 30, LEFT_BYTES = 128, NAMES_BYTES = 512 };
 
@@ -40,6 +41,15 @@ static const char *enum_names(const gal_option *option, const char *begin, const
     return text;
 }
 
+static bool takes_size(const gal_command *command)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < command->option_count; i++) {
+        any = any || command->options[i].kind == GAL_OPTION_BYTES;
+    }
+    return any;
+}
+
 /* ---- help ---- */
 
 static void print_option(FILE *out, const gal_option *option)
@@ -69,6 +79,9 @@ void gal_options_print_help(const gal_command *command, FILE *out)
                   command->summary);
     for (uint32_t i = 0; i < listed_count(command); i++) {
         print_option(out, option_at(command, i));
+    }
+    if (takes_size(command)) {
+        (void)fprintf(out, "\n%s", GAL_SIZE_HELP);
     }
     if (command->notes != NULL) {
         (void)fprintf(out, "\n%s", command->notes);
@@ -148,6 +161,9 @@ void gal_options_print_man(const gal_command *command, FILE *out)
     (void)fputs(".SH OPTIONS\n", out);
     for (uint32_t i = 0; i < listed_count(command); i++) {
         print_man_option(out, option_at(command, i));
+    }
+    if (takes_size(command)) {
+        gal_man_lines(out, "SIZES", GAL_SIZE_HELP);
     }
     if (command->notes != NULL) {
         gal_man_lines(out, "NOTES", command->notes);

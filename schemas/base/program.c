@@ -85,6 +85,16 @@ static void print_completion(const gal_program *program)
     gal_completion_end(program->name, true, stdout);
 }
 
+static const gal_program_command *find_command(const gal_program *program, const char *name)
+{
+    for (uint32_t i = 0; i < program->command_count; i++) {
+        if (strcmp(name, program->commands[i].name) == 0) {
+            return &program->commands[i];
+        }
+    }
+    return NULL;
+}
+
 static int unknown_command(const gal_program *program, const char *name)
 {
     const char *names[COMMANDS_MAX];
@@ -98,6 +108,24 @@ static int unknown_command(const gal_program *program, const char *name)
     return GAL_ERR_USAGE;
 }
 
+/* "help" prints the general help, "help COMMAND" that of the command. */
+static int answer_help(const gal_program *program, int argc, char **argv)
+{
+    char help[] = "--help";
+    if (argc < 3) {
+        print_help(program);
+        return GAL_OK;
+    }
+    if (argc > 3) {
+        fprintf(stderr, "%s: error: help takes one command, got '%s' too\ntry '%s --help'\n", program->name, argv[3],
+                program->name);
+        return GAL_ERR_USAGE;
+    }
+    const gal_program_command *command = find_command(program, argv[2]);
+    char *words[] = {argv[2], help, NULL};
+    return command == NULL ? unknown_command(program, argv[2]) : command->run(2, words);
+}
+
 int gal_program_main(const gal_program *program, int argc, char **argv)
 {
     GAL_ASSERT(program->command_count <= COMMANDS_MAX);
@@ -105,9 +133,12 @@ int gal_program_main(const gal_program *program, int argc, char **argv)
         fprintf(stderr, "%s: error: give a command\ntry '%s --help'\n", program->name, program->name);
         return GAL_ERR_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         print_help(program);
         return GAL_OK;
+    }
+    if (strcmp(argv[1], "help") == 0) {
+        return answer_help(program, argc, argv);
     }
     if (strcmp(argv[1], version_option) == 0) {
         printf("%s\n", program->version);
@@ -121,10 +152,6 @@ int gal_program_main(const gal_program *program, int argc, char **argv)
         print_completion(program);
         return GAL_OK;
     }
-    for (uint32_t i = 0; i < program->command_count; i++) {
-        if (strcmp(argv[1], program->commands[i].name) == 0) {
-            return program->commands[i].run(argc - 1, argv + 1);
-        }
-    }
-    return unknown_command(program, argv[1]);
+    const gal_program_command *command = find_command(program, argv[1]);
+    return command == NULL ? unknown_command(program, argv[1]) : command->run(argc - 1, argv + 1);
 }

@@ -24,7 +24,8 @@ typedef struct gal_program {
 /* What exit codes mean, one line (schemas/base/status.h). */
 extern const char gal_exit_codes[];
 
-/* The main function: runs the command, or answers --help, --version, --man and --completion. Returns the exit code. */
+/* The main function: runs the command, or answers help, help COMMAND, --help, --version, --man
+ * and --completion. Returns the exit code. */
 int gal_program_main(const gal_program *program, int argc, char **argv);
 
 /* The completion script: begin, a part per command, end. */
