@@ -2,30 +2,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "schemas/catalogue/catalogue.h"
+#include "schemas/document_open.h"
 
 #define X(enumerator, name) [enumerator] = name,
 const char *const gal_document_names[GAL_DOCUMENT_KIND_COUNT] = {GAL_DOCUMENTS(X)};
 #undef X
-
-/* A file before a built-in of that name; what looks like a file is reported as one. */
-static gal_code open_document(gal_document_kind kind, const char *path, gal_json_doc **out, gal_error *err)
-{
-    char names[GAL_ERROR_TEXT_BYTES / 2];
-    const bool is_file = strcmp(path, "-") == 0 || access(path, F_OK) == 0;
-    const char *text = is_file ? NULL : gal_catalogue_find(gal_document_names[kind], path);
-    if (text != NULL) {
-        return gal_json_open_text(path, text, strlen(text), out, err);
-    }
-    gal_catalogue_names(gal_document_names[kind], names, sizeof names);
-    if (!is_file && strpbrk(path, "/.") == NULL && names[0] != '\0') {
-        return gal_fail(err, GAL_ERR_SYSTEM, "%s: no such file, and no built-in %s of that name (%s)", path,
-                        gal_document_names[kind], names);
-    }
-    return gal_json_open(path, out, err);
-}
 
 const gal_document_form *gal_document_form_of(gal_document_kind kind)
 {
@@ -69,7 +51,7 @@ cleanup:
 gal_code gal_document_read(gal_document_kind kind, const char *path, void *out, gal_error *err)
 {
     gal_json_doc *doc = NULL;
-    gal_code code = open_document(kind, path, &doc, err);
+    gal_code code = gal_document_open(kind, path, &doc, err);
     if (code == GAL_OK) {
         code = gal_document_read_open(kind, doc, out, err);
     }

@@ -52,9 +52,10 @@ extern const gal_document_form gal_model_form, gal_cluster_form, gal_profile_for
     gal_galvatron_profile_form, gal_galvatron_plan_form, gal_framework_form, gal_constants_form;
 const gal_document_form *gal_document_form_of(gal_document_kind kind);
 
-/* gal_*_read and gal_*_write of every kind. path is a file ("-": stdin, stdout) or, where there is none of that name,
- * the name of a built-in document of the kind. GAL_ERR_DOCUMENT with file, line, path, rule and value; GAL_ERR_SYSTEM
- * if the file cannot be read or written, or without memory. */
+/* gal_*_read and gal_*_write of every kind. path is a file ("-": stdin, stdout), a folder of Hugging Face (a model) or
+ * the name of a document of the kind that ships: schemas/document_open.h. GAL_ERR_DOCUMENT with file, line, path, rule
+ * and value; GAL_ERR_USAGE if path names nothing; GAL_ERR_SYSTEM if the file cannot be read or written, or without
+ * memory. */
 gal_code gal_document_read(gal_document_kind kind, const char *path, void *out, gal_error *err);
 gal_code gal_document_write(gal_document_kind kind, const char *path, const void *document, gal_error *err);
 /* The same from a document that is open already. */

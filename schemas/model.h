@@ -145,8 +145,9 @@ typedef struct gal_model {
 } gal_model;
 
 /* As gal_document_read and gal_document_write (schemas/document.h); nothing is owned. Read takes a model document, or a
- * Hugging Face config.json of gpt2, llama, mistral, qwen2, bert, vit, t5 or swin (told by its "model_type"; what that
- * file does not hold takes the defaults of gal_model_defaults and of the type's own configuration class). */
+ * Hugging Face config.json (or the folder that holds it) of gpt2, llama, mistral, qwen2, bert, vit, t5 or swin (told by
+ * its "model_type"; what that file does not hold takes the defaults of gal_model_defaults and of the type's own
+ * configuration class). */
 gal_code gal_model_read(const char *path, gal_model *out, gal_error *err);
 gal_code gal_model_write(const char *path, const gal_model *model, gal_error *err);
 

@@ -182,10 +182,11 @@ static gal_code list_as_json(const shelf *s, bool devices, gal_error *err)
 static gal_code print_one(const shelf *s, const char *name, gal_error *err)
 {
     const char *text = gal_catalogue_find(s->kind, name);
-    char known[GAL_ERROR_TEXT_BYTES - 100];
+    char suggestion[GAL_ERROR_TEXT_BYTES / 2];
     if (text == NULL) {
-        gal_catalogue_names(s->kind, known, sizeof known);
-        return gal_fail(err, GAL_ERR_USAGE, "unknown %s '%s' (known: %s)", s->kind, name, known);
+        gal_catalogue_suggest(s->kind, name, suggestion, sizeof suggestion);
+        return gal_fail(err, GAL_ERR_USAGE, "no %s '%s' ships with galplan; %s%s'galplan %s' lists them", s->kind, name,
+                        suggestion, suggestion[0] == '\0' ? "" : " ", s->command);
     }
     (void)fputs(text, stdout);
     return GAL_OK;

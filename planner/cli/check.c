@@ -9,7 +9,8 @@
 enum { FILES_MAX = 100000 };
 
 typedef struct verdict {
-    gal_code code; /* GAL_OK; GAL_NO: refused; GAL_ERR_DOCUMENT: not JSON; GAL_ERR_SYSTEM: not readable */
+    gal_code code; /* GAL_OK; GAL_NO: refused; GAL_ERR_DOCUMENT: not JSON; GAL_ERR_USAGE: not there;
+                    * GAL_ERR_SYSTEM: not readable */
     gal_document_kind kind;
     gal_error err;
 } verdict;
@@ -92,7 +93,8 @@ int gal_cli_check(int argc, char **argv)
         .positional_max = FILES_MAX,
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .notes = "Exit: 0 all good; 1 a document is refused; 2 usage; 3 one is not JSON; 4 one cannot be read.\n",
+        .notes = "Exit: 0 all good; 1 a document is refused; 2 usage, or one is not there; 3 one is not JSON; 4 one "
+                 "cannot be read.\n",
     };
     gal_arguments arguments;
     int exit_code;

@@ -69,8 +69,8 @@ bool gal_search_options_parse(int argc, char **argv, gal_search_options *o, int 
                               .algorithm = GAL_ALGORITHM_COUNT,
                               .time_limit_seconds = 10.0};
     const gal_option options[] = {
-        gal_option_required(
-            gal_option_string("model", "M", "model document, Hugging Face config.json or catalogue name", &o->model)),
+        gal_option_required(gal_option_string(
+            "model", "M", "model document, Hugging Face config.json or its folder, or catalogue name", &o->model)),
         gal_option_string("profile", "P", "profile of the cluster (brings the cluster)", &o->profile),
         gal_option_u32("threads", "N", GAL_CLI_THREADS_HELP, &o->thread_count, 1, GAL_PROFILE_THREADS_MAX),
         gal_option_string("cluster", "C", "cluster document or catalogue name: analytic durations", &o->cluster),

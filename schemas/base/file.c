@@ -67,6 +67,9 @@ gal_code gal_file_read(const char *path, size_t max_bytes, char **text, size_t *
         return read_all(STDIN_FILENO, shown_path(path), max_bytes, text, byte_count, err);
     }
     int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+        return gal_fail(err, GAL_ERR_USAGE, "%s: no such file", path);
+    }
     if (file < 0) {
         return gal_fail(err, GAL_ERR_SYSTEM, "cannot read %s: %s", path, strerror(errno));
     }

@@ -7,7 +7,8 @@
 #include "schemas/base/status.h"
 
 /* Reads all of path ("-" is stdin) into *text, which the caller frees and which has a NUL behind its *byte_count
- * bytes. GAL_ERR_SYSTEM; GAL_ERR_DOCUMENT if the file is larger than max_bytes. */
+ * bytes. GAL_ERR_USAGE if there is no file of that name, GAL_ERR_SYSTEM if there is one and it cannot be read,
+ * GAL_ERR_DOCUMENT if it is larger than max_bytes. */
 gal_code gal_file_read(const char *path, size_t max_bytes, char **text, size_t *byte_count, gal_error *err);
 
 /* Writes path as a whole: temporary file beside it, fsync, rename; a reader sees the old or the new text, never a

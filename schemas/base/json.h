@@ -25,7 +25,7 @@ typedef struct gal_json_cursor {
     uint32_t index;
 } gal_json_cursor;
 
-/* Opens and parses. path "-" is stdin. GAL_ERR_SYSTEM (file), GAL_ERR_DOCUMENT (text). */
+/* Opens and parses. path "-" is stdin. Errors as gal_file_read; GAL_ERR_DOCUMENT (text). */
 gal_code gal_json_open(const char *path, gal_json_doc **out, gal_error *err);
 /* The same from memory; name stands for the file in errors. The text is copied. */
 gal_code gal_json_open_text(const char *name, const char *text, size_t byte_count, gal_json_doc **out, gal_error *err);

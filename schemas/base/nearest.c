@@ -1,9 +1,38 @@
 #include "schemas/base/nearest.h"
 
+#include <ctype.h>
 #include <stddef.h>
 #include <string.h>
 
-enum { WORD_LETTERS = 63 };
+enum { WORD_LETTERS = GAL_WORD_BYTES - 1 };
+
+static bool is_point_between_digits(const char *word, const char *at)
+{
+    return *at == '.' && at > word && isdigit((unsigned char)at[-1]) && isdigit((unsigned char)at[1]);
+}
+
+bool gal_word_fold(const char *word, char out[GAL_WORD_BYTES])
+{
+    size_t length = 0;
+    for (const char *at = word; *at != '\0'; at++) {
+        if (!isalnum((unsigned char)*at) && !is_point_between_digits(word, at)) {
+            continue;
+        }
+        if (length == WORD_LETTERS) {
+            length = 0;
+            break;
+        }
+        out[length++] = (char)tolower((unsigned char)*at);
+    }
+    out[length] = '\0';
+    return length > 0;
+}
+
+bool gal_word_same(const char *a, const char *b)
+{
+    char folded_a[GAL_WORD_BYTES], folded_b[GAL_WORD_BYTES];
+    return gal_word_fold(a, folded_a) && gal_word_fold(b, folded_b) && strcmp(folded_a, folded_b) == 0;
+}
 
 static uint32_t least(uint32_t a, uint32_t b)
 {

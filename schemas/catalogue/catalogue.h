@@ -16,8 +16,14 @@ typedef struct gal_catalogue_entry {
 extern const gal_catalogue_entry gal_catalogue_entries[];
 extern const uint32_t gal_catalogue_entry_count;
 
-/* The text, or NULL. */
+/* The text, or NULL. The name as it is, else the only entry whose name differs in case and punctuation alone
+ * (gal_word_same): "LLaMA-3-8B" finds llama3-8b. */
 const char *gal_catalogue_find(const char *kind, const char *name);
+
+/* Names that a person may have meant by a word that finds nothing: those that begin with the word, else the nearest by
+ * edits, else the longest that is part of it ("meta-llama/Llama-3-8B-hf"). Writes `did you mean "llama3-8b"?`, or `did
+ * you mean one of gpt2-large, gpt2-medium?`, or "". */
+void gal_catalogue_suggest(const char *kind, const char *word, char *text, size_t capacity);
 
 /* The names of a kind with ", " between them; cut to capacity. */
 void gal_catalogue_names(const char *kind, char *text, size_t capacity);

@@ -244,6 +244,14 @@ static void test_nearest(void **state)
     static const char *const names[] = {"hidden", NULL, "head_count"};
     assert_string_equal(gal_nearest_name("hiden", names, 3), "hidden");
     assert_null(gal_nearest_name("vocabulary", names, 3));
+    char folded[GAL_WORD_BYTES];
+    assert_true(gal_word_fold("Meta_Llama-3.1 8B.", folded));
+    assert_string_equal(folded, "metallama3.18b");
+    assert_false(gal_word_fold("-_.", folded));
+    assert_string_equal(folded, "");
+    assert_false(gal_word_fold("0123456789012345678901234567890123456789012345678901234567890123", folded)); /* 64 */
+    assert_true(gal_word_same("ZeRO-3", "zero3"));
+    assert_false(gal_word_same("2.5d", "25d"));
 }
 
 /* Each value once, in the order of their first times; a full list takes no more. */

@@ -52,7 +52,7 @@ verdict 'the same input, the same bytes'
 verdict 'models are a choice'
 ./galplan profile --analytic titan-8 2>err
 [ $? -eq 2 ] && grep -q 'output' err && ./galplan profile --analytic titan-9 -o x.json 2>err
-[ $? -eq 4 ] && grep -q 'titan-9: no such file, and no built-in cluster of that name' err && [ ! -e x.json ]
+[ $? -eq 2 ] && grep -q 'titan-9: no such file, and no cluster of that name ships' err && [ ! -e x.json ]
 verdict 'what is missing is named'
 ./galplan profile --model gpt2-small -o x.json 2>err
 [ $? -eq 4 ] && grep -q "'galplan profile --analytic CLUSTER' needs none of them" err
