@@ -104,7 +104,6 @@ void gal_figures_of(const gal_step *step, gal_figures *out)
 
 void gal_figures_put(gal_json_writer *out, const gal_figures *figures)
 {
-    gal_json_put_f64(out, "step_seconds", figures->step_seconds);
     gal_json_put_f64(out, "samples_per_second", figures->samples_per_second);
     gal_json_put_f64(out, "tokens_per_second", figures->tokens_per_second);
     gal_json_put_f64(out, "tokens_per_second_per_device", figures->tokens_per_second_per_device);

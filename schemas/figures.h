@@ -53,7 +53,7 @@ typedef struct gal_figures {
 
 void gal_figures_of(const gal_step *step, gal_figures *out);
 
-/* The same members of an object that is begun. */
+/* All but the seconds as members of an object that is begun: whose the seconds are its own member says. */
 void gal_figures_put(gal_json_writer *out, const gal_figures *figures);
 
 #endif

@@ -5,13 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "planner/answers/training.h"
 #include "planner/cli/calibrate.h"
 #include "planner/cli/prices_of.h"
 #include "planner/layouts/layout_plan.h"
 #include "schemas/base/options.h"
 
 typedef struct settings {
-    const char *prices, *cluster, *profile, *constants, *output;
+    const char *prices, *cluster, *profile, *constants, *output, *tokens;
 } settings;
 
 typedef struct run {
@@ -24,6 +25,8 @@ typedef struct run {
     gal_profile profile;
     gal_durations *durations; /* of the cluster of the rows before */
     const gal_cluster *durations_of;
+    double tokens;            /* of --tokens; 0: not given */
+    uint32_t incredible_rows; /* with an MFU that no published run reaches */
 } run;
 
 #define X(enumerator, name, says) "  " name ": " says "\n"
@@ -31,7 +34,11 @@ static const char notes[] =
     "One layout per row: a line of column names, then values; # starts a comment. The rows come back with\n"
     "microbatch_count, estimated_seconds and estimated_bytes (of a step; of the fullest device), the last two with "
     "the\n"
-    "low and high end of a 90 % interval, and refused: why there is none. All blocks have one strategy.\n"
+    "low and high end of a 90 % interval; tokens_per_second_per_device (images of vit and swin),\n"
+    "model_flops_per_second_per_device and mfu (model FLOPs: forward and backward without recompute, causal attention\n"
+    "half, over the device's peak rate in the dtype); with --tokens training_days and training_device_hours; and "
+    "refused:\n"
+    "why there is no estimate. All blocks have one strategy.\n"
     "--prices galrun lowers and simulates each layout as galrun would run it; framework:NAME takes the formulas of\n"
     "costmodel/framework.h for a framework that a document describes (NAME: a file, or one that ships: pytorch-2022,\n"
     "megatron-2021, megatron-sp-2022, torchtitan-2024, llm-foundry-2023 and others; a wrong name lists them).\n"
@@ -52,6 +59,9 @@ static gal_code load(run *r, const char *path, gal_error *err)
 {
     const settings *s = r->settings;
     gal_code code = GAL_OK;
+    if (s->tokens != NULL) {
+        GAL_TRY(gal_training_read_tokens(s->tokens, &r->tokens, err));
+    }
     GAL_TRY(gal_cli_prices_of(s->prices, &r->described, &r->framework, err));
     if (r->described && s->profile != NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_USAGE, "--profile goes with --prices galrun"));
@@ -76,6 +86,8 @@ cleanup:
 typedef struct answer {
     gal_framework_estimate estimate;
     gal_prediction interval;
+    gal_figures figures;
+    gal_training training;
     char refused[GAL_ERROR_TEXT_BYTES];
 } answer;
 
@@ -132,17 +144,36 @@ static void put_field(FILE *out, const char *text)
     fputc('"', out);
 }
 
-static void put_head(FILE *out, const gal_csv *csv)
+/* The figures of a row that has an estimate. */
+static void find_figures(run *r, const gal_layout_row *row, answer *a)
+{
+    const gal_uniform_layout *layout = &row->layout;
+    const gal_step step = {.model = &row->model,
+                           .device = &row->cluster->device,
+                           .device_count = layout->dp_degree * layout->tp_degree * layout->pp_degree,
+                           .global_batch_samples = layout->global_batch_samples,
+                           .tf32 = r->described ? r->framework.tf32 : r->profile.gpu.tf32,
+                           .seconds = a->estimate.seconds};
+    gal_figures_of(&step, &a->figures);
+    gal_training_of(r->tokens, &a->figures, step.device_count, &a->training);
+    const bool from_sheets = r->settings->profile == NULL && !r->has_constants;
+    r->incredible_rows += from_sheets && a->figures.mfu > GAL_MFU_PUBLISHED_MOST;
+}
+
+static void put_head(FILE *out, const gal_csv *csv, bool training)
 {
     for (uint32_t c = 0; c < gal_csv_column_count(csv); c++) {
         put_field(out, gal_csv_column_name(csv, c));
         fputc(',', out);
     }
-    fputs("microbatch_count,estimated_seconds,low_seconds,high_seconds,estimated_bytes,low_bytes,high_bytes,refused\n",
-          out);
+    fprintf(out,
+            "microbatch_count,estimated_seconds,low_seconds,high_seconds,estimated_bytes,low_bytes,high_bytes,"
+            "tokens_per_second_per_device,model_flops_per_second_per_device,mfu,%srefused\n",
+            training ? "training_days,training_device_hours," : "");
 }
 
-static void put_row(FILE *out, const gal_csv *csv, uint32_t row, const gal_uniform_layout *layout, const answer *a)
+static void put_row(FILE *out, const gal_csv *csv, uint32_t row, const gal_uniform_layout *layout, const answer *a,
+                    bool training)
 {
     for (uint32_t c = 0; c < gal_csv_column_count(csv); c++) {
         put_field(out, gal_csv_field(csv, row, c));
@@ -150,21 +181,28 @@ static void put_row(FILE *out, const gal_csv *csv, uint32_t row, const gal_unifo
     }
     fprintf(out, "%u,", layout->global_batch_samples / (layout->dp_degree * layout->microbatch_samples));
     if (a->refused[0] != '\0') {
-        fputs(",,,,,,", out);
+        fputs(training ? ",,,,,,,,,,," : ",,,,,,,,,", out);
         put_field(out, a->refused);
         fputc('\n', out);
         return;
     }
     const gal_prediction *within = &a->interval;
-    fprintf(out, "%.6g,%.6g,%.6g,%.0f,%.0f,%.0f,\n", a->estimate.seconds, within->low_seconds, within->high_seconds,
+    fprintf(out, "%.6g,%.6g,%.6g,%.0f,%.0f,%.0f,", a->estimate.seconds, within->low_seconds, within->high_seconds,
             a->estimate.bytes, within->low_bytes, within->high_bytes);
+    fprintf(out, "%.6g,%.6g,%.4g,", a->figures.tokens_per_second_per_device,
+            a->figures.model_flops_per_second_per_device, a->figures.mfu);
+    if (training) {
+        fprintf(out, "%.6g,%.6g,", a->training.days, a->training.device_hours);
+    }
+    fputc('\n', out);
 }
 
 static gal_code estimate_all(run *r, FILE *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_csv *csv = gal_layout_rows_table(r->rows);
-    put_head(out, csv);
+    const bool training = r->tokens > 0.0;
+    put_head(out, csv, training);
     for (uint32_t i = 0; i < gal_layout_rows_count(r->rows); i++) {
         const gal_layout_row *row = gal_layout_rows_at(r->rows, i);
         answer a = {0};
@@ -173,7 +211,10 @@ static gal_code estimate_all(run *r, FILE *out, gal_error *err)
         } else {
             GAL_TRY(estimate_galrun(r, row, &a, err));
         }
-        put_row(out, csv, i, &row->layout, &a);
+        if (a.refused[0] == '\0') {
+            find_figures(r, row, &a);
+        }
+        put_row(out, csv, i, &row->layout, &a, training);
     }
 cleanup:
     return code;
@@ -192,6 +233,16 @@ static gal_code estimate_to(run *r, const char *path, gal_error *err)
     return code;
 }
 
+static void warn(const run *r)
+{
+    if (r->incredible_rows > 0) {
+        (void)fprintf(stderr,
+                      "galplan: note: %u row%s above what published runs reach (MFU %.0f %%): durations come from data "
+                      "sheets\n",
+                      r->incredible_rows, r->incredible_rows == 1 ? " is" : "s are", 100.0 * GAL_MFU_PUBLISHED_MOST);
+    }
+}
+
 int gal_cli_estimate(int argc, char **argv)
 {
     settings s = {.prices = "galrun"};
@@ -200,6 +251,8 @@ int gal_cli_estimate(int argc, char **argv)
         gal_option_string("cluster", "CLUSTER", "document or catalogue name for rows that name none", &s.cluster),
         gal_option_string("profile", "FILE", "of galrun: measured durations in place of analytic ones", &s.profile),
         gal_option_string("constants", "FILE", "of a framework: what was fitted", &s.constants),
+        gal_option_string("tokens", "N", "length of a training, as 300B or 1T: adds its days and device hours",
+                          &s.tokens),
         gal_option_short('o', gal_option_string("output", "FILE", "in place of stdout", &s.output)),
     };
     const gal_command command = {.program = "galplan",
@@ -221,6 +274,7 @@ int gal_cli_estimate(int argc, char **argv)
     gal_code code = load(&r, arguments.positional[0], &err);
     if (code == GAL_OK) {
         code = estimate_to(&r, s.output, &err);
+        warn(&r);
     }
     release(&r);
     return gal_options_end("galplan", "estimate", code, &err);
