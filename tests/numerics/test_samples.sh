@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# test_samples.sh BUILD: the sample scripts train: mpirun's with mpirun, Slurm's with an srun that is mpirun underneath.
+# test_samples.sh BUILD: the sample scripts measure and train: mpirun's with mpirun, Slurm's with an srun that is mpirun
+# underneath.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/support/mpi_env.sh
 build=$(cd "${1:-build}" && pwd)
-samples=$PWD/runtime/cli/samples
+root=$PWD
+samples=$root/runtime/cli/samples
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 status=0
-export GALRUN=$build/galrun
+export GALRUN=$build/galrun GALPLAN=$build/galplan GALPLAN_PROFILE=$build/galplan-profile
 # Open MPI keeps memory that is not ours to free.
 export ASAN_OPTIONS=detect_leaks=0
 
@@ -45,4 +47,20 @@ PATH=$PWD/bin:$PATH bash "$samples/train.sbatch" plan.json text --steps 3 --log 
 verdict 'train.sbatch goes on from its checkpoint'
 grep -qx -e --mpi=pmix srun.options && grep -qx -e --cpu-bind=cores srun.options
 verdict 'train.sbatch gives srun its options'
+
+# Without a GPU: what galrun would run, which reads the options, the plan and the data.
+PATH=$PWD/bin:$PATH CHECKPOINTS=gpu EVERY=20 bash "$samples/train.gpus.sbatch" plan.json text --dry-run >gpu.out 2>gpu.err &&
+    grep -q '^plan: 2 ranks' gpu.out && [ -d gpu ] && [ -d figures ]
+verdict 'train.gpus.sbatch gives galrun options that it knows'
+PATH=$PWD/bin:$PATH CHECKPOINTS=checkpoints bash "$samples/train.gpus.sbatch" plan.json text --steps 9 --dry-run \
+    >again.out 2>again.err && grep -q '9 steps are' again.out
+verdict 'train.gpus.sbatch, where there is a checkpoint'
+if command -v "$GALPLAN_PROFILE" >/dev/null; then
+    PATH=$PWD/bin:$PATH DEVICE=host BUDGET_SECONDS=2 SEARCH='--batch 4 --pp 1' bash "$samples/profile.sbatch" \
+        "$root/tests/fixtures/valid/model.json" --microbatches 1 >profile.out 2>profile.err &&
+        "$build/galplan" check profile.json plan.json && grep -q '"global_batch_samples": 4,' plan.json
+    verdict 'profile.sbatch measures two ranks and finds a plan'
+else
+    echo 'skip profile.sbatch: galplan-profile was left out of this build'
+fi
 exit $status
