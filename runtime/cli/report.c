@@ -6,6 +6,7 @@
 #include "runtime/program/program.h"
 #include "runtime/train/data.h"
 #include "runtime/train/session.h"
+#include "runtime/train/step_line.h"
 
 static double mib(uint64_t bytes)
 {
@@ -41,6 +42,35 @@ static void print_rate(const char *name, double predicted, double measured, cons
     fputc('\n', out);
 }
 
+/* Zeroed figures where the seconds are not known. */
+static gal_figures figures_at(const gal_step *work, double seconds)
+{
+    gal_figures figures = {0};
+    gal_step step = *work;
+    step.seconds = seconds;
+    if (seconds > 0.0) {
+        gal_figures_of(&step, &figures);
+    }
+    return figures;
+}
+
+static void print_figures(const gal_plan *plan, const gal_step *work, FILE *out)
+{
+    char name[32];
+    const gal_figures predicted = figures_at(work, plan->simulated_seconds), measured = figures_at(work, work->seconds);
+    snprintf(name, sizeof name, "%s per second", gal_model_token_noun(work->model));
+    print_rate(name, predicted.tokens_per_second, measured.tokens_per_second, "%.1f", out);
+    if (work->device_count > 1) {
+        print_rate("  per device", predicted.tokens_per_second_per_device, measured.tokens_per_second_per_device,
+                   "%.1f", out);
+    }
+    const bool tera = measured.model_flops_per_second_per_device >= 1e12;
+    const double unit = tera ? 1e12 : 1e9;
+    print_rate(tera ? "TFLOP/s per device" : "GFLOP/s per device", predicted.model_flops_per_second_per_device / unit,
+               measured.model_flops_per_second_per_device / unit, "%.2f", out);
+    print_rate("MFU", 100.0 * predicted.mfu, 100.0 * measured.mfu, "%.3g %%", out);
+}
+
 /* What the loss is a mean of. */
 static const char *unit_of(const gal_model *model)
 {
@@ -49,8 +79,8 @@ static const char *unit_of(const gal_model *model)
 
 void gal_report_summary(const gal_plan *plan, const gal_train_summary *summary, const char *save_directory, FILE *out)
 {
-    const double tokens = (double)plan->global_batch_samples * (double)plan->model.sequence_length;
     const char *unit = unit_of(&plan->model);
+    char memory[GAL_MEMORY_BYTES];
     fprintf(out, "%-20s %llu (%llu in this run%s)\n", "steps done", (unsigned long long)summary->step,
             (unsigned long long)(summary->step - summary->first_step), summary->interrupted ? ", interrupted" : "");
     if (!isnan(summary->loss)) {
@@ -70,14 +100,17 @@ void gal_report_summary(const gal_plan *plan, const gal_train_summary *summary, 
         fprintf(out, "%-20s %.4f nats per token: what token frequencies alone give\n", "unigram entropy",
                 summary->unigram_entropy);
     }
+    if (summary->memory_bytes > 0) {
+        fprintf(out, "%-20s %s, on the fullest device\n", "memory",
+                gal_memory_text((double)summary->memory_bytes, plan->cluster.device.memory_bytes, memory));
+    }
     if (summary->saved) {
         fprintf(out, "%-20s %s\n", "checkpoint", save_directory);
     }
     fprintf(out, "\n%-20s %12s %12s   error of the prediction\n", "", "predicted", "measured");
-    print_rate("seconds per step", plan->simulated_seconds, summary->step_seconds, "%.6f", out);
-    print_interval(plan, summary->step_seconds, out);
-    print_rate("tokens per second", plan->simulated_seconds > 0.0 ? tokens / plan->simulated_seconds : 0.0,
-               summary->tokens_per_second, "%.1f", out);
+    print_rate("seconds per step", plan->simulated_seconds, summary->work.seconds, "%.6f", out);
+    print_interval(plan, summary->work.seconds, out);
+    print_figures(plan, &summary->work, out);
     for (uint32_t s = 0; s < summary->stage_count; s++) {
         const gal_stage_bytes *stage = &summary->stage[s];
         char name[32];

@@ -19,26 +19,24 @@ static void leave_line(gal_train_progress *progress)
 
 /* ---- steps ---- */
 
-static double ratio(double value, double by)
-{
-    return value > 0.0 && by > 0.0 ? value / by : NAN;
-}
-
+/* The figures of a step, at a rate of so many seconds per step. */
 static gal_run_event event_of_step(const gal_train_progress *progress, const gal_train_progress_step *step,
                                    double seconds)
 {
-    const gal_step_work *work = &progress->work;
     gal_run_event event = gal_run_event_of("step", step->step);
+    gal_step work = progress->work;
+    gal_figures figures;
     double *figure = event.figure;
-    const double flops_per_second = ratio(ratio(work->model_flops, seconds), work->devices);
+    work.seconds = seconds;
+    gal_figures_of(&work, &figures);
     figure[GAL_RUN_LOSS] = step->loss;
     figure[GAL_RUN_GRADIENT_NORM] = step->gradient_norm;
     figure[GAL_RUN_LEARNING_RATE] = step->learning_rate;
     figure[GAL_RUN_SECONDS] = seconds;
-    figure[GAL_RUN_TOKENS_PER_SECOND] = ratio(work->tokens, seconds);
-    figure[GAL_RUN_TOKENS_PER_SECOND_PER_DEVICE] = ratio(figure[GAL_RUN_TOKENS_PER_SECOND], work->devices);
-    figure[GAL_RUN_MODEL_FLOPS_PER_SECOND_PER_DEVICE] = flops_per_second;
-    figure[GAL_RUN_MFU] = ratio(flops_per_second, work->device_flops_per_second);
+    figure[GAL_RUN_TOKENS_PER_SECOND] = figures.tokens_per_second;
+    figure[GAL_RUN_TOKENS_PER_SECOND_PER_DEVICE] = figures.tokens_per_second_per_device;
+    figure[GAL_RUN_MODEL_FLOPS_PER_SECOND_PER_DEVICE] = figures.model_flops_per_second_per_device;
+    figure[GAL_RUN_MFU] = figures.mfu;
     figure[GAL_RUN_MEMORY_BYTES] = step->memory_bytes > 0.0 ? step->memory_bytes : NAN;
     return event;
 }
@@ -56,9 +54,11 @@ static void rewrite_line(gal_train_progress *progress, const gal_train_progress_
         (!step->last && now_seconds - progress->shown_seconds < terminal_interval_seconds)) {
         return;
     }
+    const gal_run_event event = event_of_step(progress, step, progress->average_seconds);
     progress->shown_seconds = now_seconds;
-    fprintf(stderr, "\r\033[Kstep %llu/%llu  loss %.4f  %.0f tokens/s  %s left", (unsigned long long)step->step,
-            (unsigned long long)progress->step_count, step->loss, progress->work.tokens / progress->average_seconds,
+    fprintf(stderr, "\r\033[Kstep %llu/%llu  loss %.4f  %.0f %s/s  %s left", (unsigned long long)step->step,
+            (unsigned long long)progress->step_count, step->loss, event.figure[GAL_RUN_TOKENS_PER_SECOND],
+            gal_model_token_noun(progress->work.model),
             gal_duration_text(seconds_left(progress, step->step, progress->average_seconds), left));
     fflush(stderr);
     progress->on_line = true;
@@ -77,7 +77,7 @@ static void print_line(gal_train_progress *progress, const gal_train_progress_st
     }
     const double seconds_per_step = progress->since_seconds / (double)progress->since_steps;
     const gal_run_event event = event_of_step(progress, step, seconds_per_step);
-    gal_step_line(line, sizeof line, &event, progress->step_count, progress->work.device_bytes,
+    gal_step_line(line, sizeof line, &event, &progress->work, progress->step_count,
                   seconds_left(progress, step->step, seconds_per_step));
     gal_log_line(progress->log, GAL_LOG_INFO, "%s", line);
     progress->shown_seconds = now_seconds;

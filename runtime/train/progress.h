@@ -6,22 +6,14 @@
 #include "runtime/train/pace.h"
 #include "runtime/train/run_log.h"
 #include "schemas/base/log.h"
-
-/* What a step does, for its rates. 0: not known. */
-typedef struct gal_step_work {
-    double tokens;                  /* of the global batch */
-    uint32_t devices;               /* that the run has */
-    double model_flops;             /* of the global batch: forward and backward, nothing twice */
-    double device_flops_per_second; /* peak, in the dtype of the computation */
-    uint64_t device_bytes;          /* memory of a device */
-} gal_step_work;
+#include "schemas/figures.h"
 
 typedef struct gal_train_progress {
     const gal_log *log; /* NULL: prints nothing */
     bool rewrites;      /* the line of a terminal; else lines at the pace */
     gal_pace pace;
     uint64_t step_count; /* where the run ends */
-    gal_step_work work;
+    gal_step work;       /* what its rates go by; the seconds are set for each line */
     gal_run_log files;
     double shown_seconds;   /* when the last line was printed; 0: none */
     double average_seconds; /* of a step, recent ones weigh more: what a terminal shows */

@@ -17,6 +17,17 @@ const char *gal_duration_text(double seconds, char text[GAL_DURATION_BYTES])
     return text;
 }
 
+const char *gal_memory_text(double used_bytes, uint64_t limit_bytes, char text[GAL_MEMORY_BYTES])
+{
+    const double limit_gb = (double)limit_bytes / bytes_per_gb;
+    if (used_bytes >= bytes_per_gb) {
+        snprintf(text, GAL_MEMORY_BYTES, "%.1f of %.1f GB", used_bytes / bytes_per_gb, limit_gb);
+    } else {
+        snprintf(text, GAL_MEMORY_BYTES, "%.1f MB of %.1f GB", used_bytes / bytes_per_mb, limit_gb);
+    }
+    return text;
+}
+
 typedef struct text_end {
     char *line;
     size_t capacity, used;
@@ -34,44 +45,25 @@ static void add(text_end *to, const char *format, ...)
     to->used = to->used < to->capacity ? to->used : to->capacity - 1;
 }
 
-static void add_rate(text_end *to, double tokens_per_second, const char *unit)
+void gal_step_line(char *line, size_t capacity, const gal_run_event *event, const gal_step *work, uint64_t step_count,
+                   double seconds_left)
 {
-    if (isfinite(tokens_per_second)) {
-        add(to, tokens_per_second < 100.0 ? "  %.3g %s" : "  %.0f %s", tokens_per_second, unit);
-    }
-}
-
-static void add_memory(text_end *to, double used_bytes, uint64_t limit_bytes)
-{
-    const double most = fmax(used_bytes, (double)limit_bytes);
-    const double unit = most >= bytes_per_gb ? bytes_per_gb : bytes_per_mb;
-    if (!isfinite(used_bytes) || used_bytes <= 0.0) {
-        return;
-    }
-    add(to, "  %.1f ", used_bytes / unit);
-    if (limit_bytes > 0) {
-        add(to, "of %.1f ", (double)limit_bytes / unit);
-    }
-    add(to, unit == bytes_per_gb ? "GB" : "MB");
-}
-
-void gal_step_line(char *line, size_t capacity, const gal_run_event *event, uint64_t step_count,
-                   uint64_t memory_limit_bytes, double seconds_left)
-{
-    char left[GAL_DURATION_BYTES];
+    char left[GAL_DURATION_BYTES], memory[GAL_MEMORY_BYTES];
     text_end to = {line, capacity, 0};
     const double *figure = event->figure;
-    const double per_device = figure[GAL_RUN_TOKENS_PER_SECOND_PER_DEVICE];
+    const double tokens_per_second = figure[GAL_RUN_TOKENS_PER_SECOND];
     add(&to, "step %llu/%llu", (unsigned long long)event->step, (unsigned long long)step_count);
     add(&to, "  loss %.4f", figure[GAL_RUN_LOSS]);
-    add_rate(&to, figure[GAL_RUN_TOKENS_PER_SECOND], "tokens/s");
-    if (per_device < figure[GAL_RUN_TOKENS_PER_SECOND]) {
-        add_rate(&to, per_device, "per device");
+    add(&to, tokens_per_second < 100.0 ? "  %.3g %s/s" : "  %.0f %s/s", tokens_per_second,
+        gal_model_token_noun(work->model));
+    if (work->device_count > 1) {
+        const double per_device = figure[GAL_RUN_TOKENS_PER_SECOND_PER_DEVICE];
+        add(&to, per_device < 100.0 ? "  %.3g per device" : "  %.0f per device", per_device);
     }
-    if (isfinite(figure[GAL_RUN_MFU])) {
-        add(&to, "  MFU %.1f %%", 100.0 * figure[GAL_RUN_MFU]);
+    add(&to, figure[GAL_RUN_MFU] < 0.01 ? "  MFU %.2g %%" : "  MFU %.1f %%", 100.0 * figure[GAL_RUN_MFU]);
+    if (isfinite(figure[GAL_RUN_MEMORY_BYTES])) {
+        add(&to, "  %s", gal_memory_text(figure[GAL_RUN_MEMORY_BYTES], work->device->memory_bytes, memory));
     }
-    add_memory(&to, figure[GAL_RUN_MEMORY_BYTES], memory_limit_bytes);
     add(&to, "  lr %.3g  gradient %.3g", figure[GAL_RUN_LEARNING_RATE], figure[GAL_RUN_GRADIENT_NORM]);
     if (event->step < step_count) {
         add(&to, "  %s left", gal_duration_text(seconds_left, left));

@@ -183,11 +183,7 @@ static gal_code start_progress(run *r, gal_error *err)
         .rewrites = r->options->rewrites,
         .pace = r->options->pace,
         .step_count = r->options->step_count,
-        .work = {.tokens = (double)r->plan->global_batch_samples * (double)r->plan->model.sequence_length,
-                 .devices = gal_world_size(&r->world),
-                 .model_flops = r->options->model_flops,
-                 .device_flops_per_second = r->options->device_flops_per_second,
-                 .device_bytes = r->plan->cluster.device.memory_bytes},
+        .work = r->summary.work,
     };
     return gal_run_log_open(&r->progress.files, r->options->log_path, r->options->tensorboard_path,
                             r->options->resume_path != NULL, r->position.step + 1, err);
@@ -562,9 +558,8 @@ static gal_code finish(run *r, gal_error *err)
     gal_code code = GAL_OK;
     gal_train_summary *s = &r->summary;
     s->step = r->position.step;
-    s->step_seconds = median_seconds(r);
-    s->tokens_per_second =
-        (double)r->plan->global_batch_samples * (double)r->plan->model.sequence_length / s->step_seconds;
+    s->work.seconds = median_seconds(r);
+    s->memory_bytes = (uint64_t)r->memory_bytes;
     GAL_TRY(measure_bytes(r, err));
     GAL_TRY(gather_exposure(r, err));
     GAL_TRY(measure_communicators(r, err));
@@ -574,7 +569,7 @@ static gal_code finish(run *r, gal_error *err)
     if (gal_world_rank(&r->world) == 0) {
         s->unigram_entropy = gal_data_unigram_entropy(r->data);
         const gal_run_final final = {.step = s->step,
-                                     .seconds_per_step = s->step_seconds,
+                                     .seconds_per_step = s->work.seconds,
                                      .predicted_seconds_per_step = r->plan->simulated_seconds,
                                      .validation_loss = s->validation_loss,
                                      .accuracy = s->accuracy,
@@ -598,6 +593,11 @@ gal_code gal_train(const gal_plan *plan, const gal_world *world, const gal_train
     run r = {.plan = plan, .options = options, .world = *world, .saved_step = UINT64_MAX, .evaluated_step = UINT64_MAX};
     r.summary.first_loss = r.summary.loss = r.summary.validation_loss = r.summary.unigram_entropy = NAN;
     r.summary.accuracy = NAN;
+    r.summary.work = (gal_step){.model = &plan->model,
+                                .device = &plan->cluster.device,
+                                .device_count = gal_world_size(world),
+                                .global_batch_samples = plan->global_batch_samples,
+                                .tf32 = options->tf32};
     GAL_TRY(start(&r, err));
     r.summary.first_step = r.position.step;
     GAL_TRY(loop(&r, err));

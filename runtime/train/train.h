@@ -13,6 +13,7 @@
 #include "runtime/train/session.h"
 #include "runtime/train/world.h"
 #include "schemas/base/log.h"
+#include "schemas/figures.h"
 #include "schemas/plan.h"
 
 typedef struct gal_train_options {
@@ -46,8 +47,6 @@ typedef struct gal_train_options {
     double deadline_seconds;          /* without progress, then the run fails */
     bool rewrites;                    /* rank 0 rewrites one line, as on a terminal; else it prints lines at the pace */
     gal_pace pace;
-    double model_flops;                /* of a step; 0: not known */
-    double device_flops_per_second;    /* peak of a device, in the dtype of the computation; 0: not known */
     const gal_log *log;                /* of this rank */
     const volatile sig_atomic_t *stop; /* not 0: end after this step, saving; may be set on any rank */
 } gal_train_options;
@@ -71,8 +70,8 @@ typedef struct gal_train_summary {
                               * says what follows, or not evaluated */
     uint64_t validation_batches;
     double unigram_entropy;      /* of the data, nats */
-    double step_seconds;         /* median without the first step; NAN without a step */
-    double tokens_per_second;    /* from it */
+    gal_step work;               /* its seconds: the median without the first step; NAN without a step */
+    uint64_t memory_bytes;       /* the most that a rank was seen to take of its memory; 0: not known */
     gal_exposure exposure;       /* mean of the ranks' steps without each one's first; on rank 0 */
     uint32_t communicator_count; /* the most that a rank made for its plan, once; 0 for one rank */
     double communicator_seconds; /* that took the slowest */

@@ -20,7 +20,7 @@ environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")  # Open MPI keeps 
 bare = {name: value for name, value in environment.items() if name in ("PATH", "ASAN_OPTIONS") or "MPI" in name}
 failed = False
 STEP = re.compile(r"^(\[rank 0\] )?info: step (\d+)/(\d+)  loss \d+\.\d{4}  [\d.e+]+ tokens/s(  [\d.e+]+ per device)?"
-                  r"(  MFU [\d.]+ %)?  [\d.]+ (of [\d.]+ )?[GM]B  lr [\d.e-]+  gradient [\d.e+-]+"
+                  r"  MFU [\d.e-]+ %  [\d.]+( MB)? of [\d.]+ GB  lr [\d.e-]+  gradient [\d.e+-]+"
                   r"(  \d+:\d\d(:\d\d)? left)?$")
 
 
@@ -124,6 +124,10 @@ def check_files():
             ["step", "step", "step", "save", "evaluation", "final"] and step["step"] == 1 and
             abs(step["tokens_per_second"] / step["tokens_per_second_per_device"] - 2) < 1e-6 and
             step["memory_bytes"] > 1e6, str(lines))
+    with open("plan2.json", encoding="utf-8") as file:
+        peak = json.load(file)["cluster"]["device"]["fp64_flops_per_second"]
+    verdict("--log: MFU is the model's FLOPs by the device's peak",
+            abs(step["mfu"] * peak / step["model_flops_per_second_per_device"] - 1) < 1e-6 and step["mfu"] > 0, str(step))
     size = [os.path.getsize("events/" + name) for name in os.listdir("events")]
     verdict("--tensorboard: a file", len(size) == 1 and size[0] > 500, str(size))
     _, code = in_pipe(galrun(2, "--steps", "4", "--save", "saved", "--resume", "latest", "--log", "log.csv",

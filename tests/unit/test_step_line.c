@@ -25,10 +25,10 @@ static gal_run_event step_of_four_devices(void)
     return event;
 }
 
-static void check(const gal_run_event *event, uint64_t memory_limit_bytes, double seconds_left, const char *expected)
+static void check(const gal_run_event *event, gal_step *work, double seconds_left, const char *expected)
 {
     char line[LINE_BYTES];
-    gal_step_line(line, sizeof line, event, 1000, memory_limit_bytes, seconds_left);
+    gal_step_line(line, sizeof line, event, work, 1000, seconds_left);
     assert_string_equal(line, expected);
 }
 
@@ -36,17 +36,23 @@ static void test_line(void **state)
 {
     (void)state;
     gal_run_event event = step_of_four_devices();
-    check(&event, UINT64_C(80000000000), 754.0,
+    const gal_model model = {.family = GAL_FAMILY_DECODER}, images = {.family = GAL_FAMILY_VIT, .image_size = 8};
+    const gal_device device = {.memory_bytes = UINT64_C(80000000000)};
+    gal_step work = {.model = &model, .device = &device, .device_count = 4};
+    check(&event, &work, 754.0,
           "step 120/1000  loss 2.3456  51234 tokens/s  12809 per device  MFU 41.2 %  74.2 of 80.0 GB  lr 0.0003  "
           "gradient 1.23  12:34 left");
-    event.figure[GAL_RUN_MFU] = NAN;
-    event.figure[GAL_RUN_TOKENS_PER_SECOND] = event.figure[GAL_RUN_TOKENS_PER_SECOND_PER_DEVICE] = 3.14159;
+    work.device_count = 1;
+    event.figure[GAL_RUN_MFU] = 0.000377;
+    event.figure[GAL_RUN_TOKENS_PER_SECOND] = 3.14159;
     event.figure[GAL_RUN_MEMORY_BYTES] = 53.21e6;
-    check(&event, 0, 3725.0,
-          "step 120/1000  loss 2.3456  3.14 tokens/s  53.2 MB  lr 0.0003  gradient 1.23  1:02:05 left");
+    check(&event, &work, 3725.0,
+          "step 120/1000  loss 2.3456  3.14 tokens/s  MFU 0.038 %  53.2 MB of 80.0 GB  lr 0.0003  gradient 1.23  "
+          "1:02:05 left");
     event.figure[GAL_RUN_MEMORY_BYTES] = NAN;
     event.step = 1000;
-    check(&event, 0, 0.0, "step 1000/1000  loss 2.3456  3.14 tokens/s  lr 0.0003  gradient 1.23");
+    work.model = &images;
+    check(&event, &work, 0.0, "step 1000/1000  loss 2.3456  3.14 images/s  MFU 0.038 %  lr 0.0003  gradient 1.23");
 }
 
 static void test_short_line(void **state)
@@ -54,7 +60,10 @@ static void test_short_line(void **state)
     (void)state;
     char line[16];
     const gal_run_event event = step_of_four_devices();
-    gal_step_line(line, sizeof line, &event, 1000, 0, 1.0);
+    const gal_model model = {.family = GAL_FAMILY_DECODER};
+    const gal_device device = {.memory_bytes = UINT64_C(80000000000)};
+    const gal_step work = {.model = &model, .device = &device, .device_count = 4};
+    gal_step_line(line, sizeof line, &event, &work, 1000, 1.0);
     assert_string_equal(line, "step 120/1000  ");
 }
 
