@@ -337,40 +337,47 @@ RUN_CHECKS = BUILD=$(BUILD) bash tests/support/run_checks.sh
 setup:
 	@sh tests/support/setup.sh check
 
+# Of what a demo shows, packages and compilers are the least: their output goes to files.
+QUIETLY = sh tests/support/quiet.sh
+
 setup-demo:
-	@sh tests/support/setup.sh demo
+	@$(QUIETLY) 'packages' $(BUILD)/demo-setup.log sh tests/support/setup.sh demo
 
 setup-demo-digits:
-	@sh tests/support/setup.sh demo-digits
+	@$(QUIETLY) 'packages' $(BUILD)/demo-setup.log sh tests/support/setup.sh demo-digits
+
+.PHONY: build-demo
+build-demo:
+	@$(QUIETLY) 'build' $(BUILD)/demo-build.log $(MAKE) $(J) all
 
 ## demo: profile this machine, search a plan, train a small GPT on a real text by it (5 minutes)
 .PHONY: demo
 demo: setup-demo
-	@$(MAKE) $(J) all
+	@$(MAKE) --no-print-directory build-demo
 	@BUILD=$(BUILD) bash tests/demo/demo.sh $(BUILD)
 
 ## demo-digits: a small ViT learns handwritten digits on 2 ranks, at least 95 % of the held-out ones (2 minutes)
 .PHONY: demo-digits
 demo-digits: setup-demo-digits
-	@$(MAKE) $(J) all
+	@$(MAKE) --no-print-directory build-demo
 	@BUILD=$(BUILD) sh tests/demo/digits.sh $(BUILD)
 
 ## convergence: the same under DP, 1D, 2D, 2.5D, 3D TP and a ring from one seed: losses within 1e-4 (6 minutes)
 .PHONY: convergence
 convergence: setup-demo-digits
-	@$(MAKE) $(J) all
+	@$(MAKE) --no-print-directory build-demo
 	@BUILD=$(BUILD) sh tests/demo/convergence.sh $(BUILD)
 
 ## demo-bert: a small BERT learns to fill masked bytes of a real text on 2 ranks (4 minutes)
 .PHONY: demo-bert
 demo-bert: setup-demo
-	@$(MAKE) $(J) all
+	@$(MAKE) --no-print-directory build-demo
 	@BUILD=$(BUILD) sh tests/demo/bert.sh $(BUILD)
 
 ## demo-t5: a small T5, cut in two stages, learns to copy text (3 minutes)
 .PHONY: demo-t5
 demo-t5: setup-demo
-	@$(MAKE) $(J) all
+	@$(MAKE) --no-print-directory build-demo
 	@BUILD=$(BUILD) bash tests/demo/t5.sh $(BUILD)
 
 ## check: all that must be green at every commit; the last line is N passed, N failed, N skipped

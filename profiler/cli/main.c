@@ -169,8 +169,8 @@ static void print_host(FILE *out, const gal_profile *profile)
                       node->from_device.latency_seconds * 1e6, node->from_device.bytes_per_second * 1e-9);
     }
     (void)fprintf(out,
-                  "copies are slowed %.2f times by kernels, %.2f by messages, %.2f by those the other way; they slow "
-                  "kernels %.2f and messages %.2f times\n",
+                  "a copy between the two takes %.1f times as long beside kernels, %.1f beside messages, %.1f beside a "
+                  "copy the other way; beside copies kernels take %.1f and messages %.1f times as long\n",
                   of_copies[GAL_ACTIVITY_COMPUTE], of_copies[GAL_ACTIVITY_COMMUNICATION], of_copies[GAL_ACTIVITY_COPY],
                   profile->slowdown[GAL_ACTIVITY_COMPUTE][GAL_ACTIVITY_COPY],
                   profile->slowdown[GAL_ACTIVITY_COMMUNICATION][GAL_ACTIVITY_COPY]);

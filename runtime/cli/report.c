@@ -64,11 +64,13 @@ static void print_figures(const gal_plan *plan, const gal_step *work, FILE *out)
         print_rate("  per device", predicted.tokens_per_second_per_device, measured.tokens_per_second_per_device,
                    "%.1f", out);
     }
-    const bool tera = measured.model_flops_per_second_per_device >= 1e12;
+    const double peak = gal_device_peak_flops_per_second(work->device, work->model->compute_dtype, work->tf32);
+    const bool tera = peak >= 1e12;
     const double unit = tera ? 1e12 : 1e9;
     print_rate(tera ? "TFLOP/s per device" : "GFLOP/s per device", predicted.model_flops_per_second_per_device / unit,
                measured.model_flops_per_second_per_device / unit, "%.2f", out);
-    print_rate("MFU", 100.0 * predicted.mfu, 100.0 * measured.mfu, "%.3g %%", out);
+    snprintf(name, sizeof name, tera ? "MFU of %.0f TFLOP/s" : "MFU of %.1f GFLOP/s", peak / unit);
+    print_rate(name, 100.0 * predicted.mfu, 100.0 * measured.mfu, "%.3g %%", out);
 }
 
 /* What the loss is a mean of. */
