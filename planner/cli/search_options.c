@@ -1,14 +1,18 @@
 #include "planner/cli/search_options.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "planner/cli/threads_of.h"
 #include "planner/search/risk.h"
 #include "planner/space/ranges.h"
+#include "planner/space/words.h"
+#include "schemas/base/nearest.h"
 
 static const char *const rank_names[GAL_RANK_COUNT] = {"objective", "simulation"};
 
+#define X(meaning, words) GAL_WORDS_HELP_LINE(meaning, words)
 static const char notes[] =
     "--batch takes a list 8,16,24 or a range: A:B doubles, A:B:STEP adds, A:B:xF multiplies. Without it the model's\n"
     "own batch is used. --microbatches takes a list or max:N (1, 2, 4 ... N); without it all powers of two that\n"
@@ -53,10 +57,15 @@ static const char notes[] =
     "half or all of weights too: chosen with the rest of each strategy; what may be lost is in the gap.\n"
     "Interleaved and zero-bubble plans are searched among uniform ones: one strategy for all blocks, even pieces.\n"
     "Exit: 0 a plan was found; 1 no plan fits; 2 usage; 3 a document is wrong; 4 system.\n"
-    "\nExamples:\n"
-    "  galplan search --model gpt2-small --cluster h100-8 --devices 2 --batch 8:32 --memory 8GiB -o plan.json\n"
-    "  galplan search --model gpt2-small --cluster h100-8 --devices 4 --batch 32 --pp 1,2 --microbatches max:4 --top "
-    "5\n";
+    "\nWords of other frameworks, in --space (pp is in every space: --pp chooses its degrees):\n" GAL_SPACE_WORDS(
+        X) "in --schedule:\n" GAL_SCHEDULE_WORDS(X) "\nExamples:\n"
+                                                    "  galplan search --model gpt2-small --cluster h100-8 --devices 2 "
+                                                    "--batch 8:32 --memory 8GiB -o plan.json\n"
+                                                    "  galplan search --model gpt2-small --cluster h100-8 --devices 4 "
+                                                    "--batch 32 --pp 1,2 --microbatches max:4 --top "
+                                                    "5\n";
+
+#undef X
 
 bool gal_search_options_parse(int argc, char **argv, gal_search_options *o, int *exit_code)
 {
@@ -141,36 +150,38 @@ bool gal_search_options_parse(int argc, char **argv, gal_search_options *o, int 
     return gal_options_run(&command, argc, argv, &arguments, exit_code);
 }
 
+static gal_code parse_chunks(const char *digits, gal_search_request *request, gal_error *err)
+{
+    const size_t count = strspn(digits, "0123456789");
+    const unsigned long chunks = count > 0 && count < 9 && digits[count] == '\0' ? strtoul(digits, NULL, 10) : 0;
+    if (chunks < 2 || chunks > GAL_PLAN_CHUNKS_MAX) {
+        return gal_fail(err, GAL_ERR_USAGE,
+                        "--schedule: interleaved needs its pieces per stage, 2 to %u, as interleaved:2; got '%s'",
+                        GAL_PLAN_CHUNKS_MAX, digits);
+    }
+    request->chunk_count = (uint32_t)chunks;
+    return GAL_OK;
+}
+
+/* A name, or a word of others for it; behind the one of interleaved stand a colon and a number. */
 static gal_code parse_schedule(const char *text, gal_search_request *request, gal_error *err)
 {
-    static const char interleaved[] = "interleaved:";
-    const size_t length = sizeof interleaved - 1;
-    uint32_t i = 0;
-    if (strncmp(text, interleaved, length) == 0) {
-        const char *digits = text + length;
-        const size_t count = strspn(digits, "0123456789");
-        const unsigned long chunks = count > 0 && count < 9 && digits[count] == '\0' ? strtoul(digits, NULL, 10) : 0;
-        if (chunks < 2 || chunks > GAL_PLAN_CHUNKS_MAX) {
-            return gal_fail(err, GAL_ERR_USAGE, "--schedule: interleaved:V needs V from 2 to %u, got '%s'",
-                            GAL_PLAN_CHUNKS_MAX, digits);
-        }
-        request->schedule = GAL_SCHEDULE_INTERLEAVED;
-        request->chunk_count = (uint32_t)chunks;
-        return GAL_OK;
-    }
     static const char *const names[GAL_SCHEDULE_COUNT] = {[GAL_SCHEDULE_GPIPE] = "gpipe",
                                                           [GAL_SCHEDULE_1F1B] = "1f1b",
-                                                          [GAL_SCHEDULE_INTERLEAVED] = interleaved,
+                                                          [GAL_SCHEDULE_INTERLEAVED] = "interleaved",
                                                           [GAL_SCHEDULE_ZERO_BUBBLE] = "zero-bubble"};
-    while (i < GAL_SCHEDULE_COUNT && strcmp(text, names[i]) != 0) {
-        i++;
+    char word[GAL_WORD_BYTES], known[256];
+    const char *colon = strchr(text, ':');
+    const size_t length = colon == NULL ? strlen(text) : (size_t)(colon - text);
+    (void)snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word), text);
+    const uint32_t found = gal_words_find(GAL_VOCABULARY_SCHEDULE, word, names, GAL_SCHEDULE_COUNT);
+    const bool interleaved = found == GAL_SCHEDULE_INTERLEAVED;
+    if (found == GAL_SCHEDULE_COUNT || (colon != NULL && !interleaved)) {
+        gal_words_suggest(GAL_VOCABULARY_SCHEDULE, word, names, GAL_SCHEDULE_COUNT, known, sizeof known);
+        return gal_fail(err, GAL_ERR_USAGE, "--schedule: unknown schedule '%s'; %s (as interleaved:V)", text, known);
     }
-    if (i == GAL_SCHEDULE_COUNT) {
-        return gal_fail(err, GAL_ERR_USAGE,
-                        "--schedule: must be one of gpipe, 1f1b, interleaved:V, zero-bubble, got '%s'", text);
-    }
-    request->schedule = (gal_schedule)i;
-    return GAL_OK;
+    request->schedule = (gal_schedule)found;
+    return interleaved ? parse_chunks(colon == NULL ? "" : colon + 1, request, err) : GAL_OK;
 }
 
 /* Where prices are another's. */

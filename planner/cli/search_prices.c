@@ -1,9 +1,10 @@
 #include "planner/cli/search_prices.h"
 
 #include <stdio.h>
-#include <string.h>
 
+#include "planner/cli/prices_of.h"
 #include "planner/galvatron/galvatron_prices.h"
+#include "schemas/base/nearest.h"
 
 #define X(enumerator, name) [enumerator] = name,
 static const char *const names[GAL_SEARCH_PRICES_COUNT] = {GAL_SEARCH_PRICES(X)};
@@ -12,11 +13,11 @@ static const char *const names[GAL_SEARCH_PRICES_COUNT] = {GAL_SEARCH_PRICES(X)}
 gal_code gal_search_prices_parse(const char *text, const char *constants_path, gal_search_prices *out,
                                  gal_pricing *pricing, gal_error *err)
 {
-    static const char prefix[] = "framework:";
+    const char *framework = gal_cli_framework_name(text);
     *out = GAL_SEARCH_PRICES_GALRUN;
-    if (strncmp(text, prefix, sizeof prefix - 1) == 0) {
+    if (framework != NULL) {
         *out = GAL_SEARCH_PRICES_FRAMEWORK;
-        const gal_code code = gal_framework_read(text + sizeof prefix - 1, &pricing->framework, err);
+        const gal_code code = gal_framework_read(framework, &pricing->framework, err);
         pricing->present = true;
         return code == GAL_OK && constants_path != NULL ? gal_constants_read(constants_path, &pricing->constants, err)
                                                         : code;
@@ -24,13 +25,12 @@ gal_code gal_search_prices_parse(const char *text, const char *constants_path, g
     if (constants_path != NULL) {
         return gal_fail(err, GAL_ERR_USAGE, "--constants goes with --prices framework:NAME");
     }
-    while (*out < GAL_SEARCH_PRICES_FRAMEWORK && strcmp(text, names[*out]) != 0) {
+    while (*out < GAL_SEARCH_PRICES_FRAMEWORK && !gal_word_same(text, names[*out])) {
         (*out)++;
     }
     return *out < GAL_SEARCH_PRICES_FRAMEWORK
                ? GAL_OK
-               : gal_fail(err, GAL_ERR_USAGE,
-                          "--prices: must be one of galrun, galvatron, oases, framework:NAME, got '%s'", text);
+               : gal_cli_unknown_prices(text, "one of galrun, galvatron, oases, framework:NAME", err);
 }
 
 gal_code gal_search_prices_algorithm(gal_search_prices prices, uint32_t algorithm, const gal_algorithm **out,

@@ -11,67 +11,6 @@ void gal_space_all(gal_space *out)
                        .selective = true};
 }
 
-static bool *field_of(gal_space *space, const char *word, size_t length)
-{
-    const struct {
-        const char *name;
-        bool *field;
-    } words[] = {{"dp", &space->axis[GAL_AXIS_DP]},
-                 {"sdp", &space->axis[GAL_AXIS_SDP]},
-                 {"tp", &space->axis[GAL_AXIS_TP]},
-                 {"sp", &space->sequence_parallel},
-                 {"recompute", &space->recompute},
-                 {"selective", &space->selective},
-                 {"zero1", &space->zero_stage[1]},
-                 {"zero2", &space->zero_stage[2]},
-                 {"zero3", &space->zero_stage[3]},
-                 {"ulysses", &space->axis[GAL_AXIS_ULYSSES]},
-                 {"ring", &space->axis[GAL_AXIS_RING]},
-                 {"2d", &space->tp_grid[GAL_TP_2D]},
-                 {"2.5d", &space->tp_grid[GAL_TP_2P5D]},
-                 {"3d", &space->tp_grid[GAL_TP_3D]},
-                 {"zigzag", &space->axis[GAL_AXIS_ZIGZAG]},
-                 {"keep", &space->keep_panels},
-                 {"stepped", &space->stepped},
-                 {"overlap", &space->overlap},
-                 {"bucket", &space->bucket},
-                 {"chunk", &space->chunk},
-                 {"offload", &space->offload}};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strlen(words[i].name) == length && strncmp(words[i].name, word, length) == 0) {
-            return words[i].field;
-        }
-    }
-    return NULL;
-}
-
-gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err)
-{
-    gal_space space = {0};
-    memcpy(space.takeaway, out->takeaway, sizeof space.takeaway);
-    for (const char *word = text; word != NULL;) {
-        const char *comma = strchr(word, ',');
-        size_t length = comma == NULL ? strlen(word) : (size_t)(comma - word);
-        bool *field = field_of(&space, word, length);
-        if (field == NULL) {
-            return gal_fail(
-                err, GAL_ERR_USAGE,
-                "--space: unknown axis '%.*s' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, "
-                "ring, zigzag, recompute, selective, 2d, 2.5d, 3d, keep, stepped, overlap, bucket, chunk, offload)",
-                (int)length, word);
-        }
-        *field = true;
-        word = comma == NULL ? NULL : comma + 1;
-    }
-    bool *zero = space.zero_stage;
-    space.axis[GAL_AXIS_SDP] = space.axis[GAL_AXIS_SDP] || zero[1] || zero[2] || zero[3];
-    if (space.axis[GAL_AXIS_SDP] && !zero[1] && !zero[2] && !zero[3]) {
-        zero[1] = zero[2] = zero[3] = true;
-    }
-    *out = space;
-    return GAL_OK;
-}
-
 typedef struct enumeration {
     const gal_space *space;
     gal_strategy *out;

@@ -26,8 +26,9 @@ void gal_space_all(gal_space *out);
 
 /* Parses a list such as
  * "dp,sdp,tp,2d,2.5d,3d,keep,stepped,sp,ulysses,ring,zigzag,recompute,selective,zero1,zero2,zero3,overlap,bucket,chunk,offload";
- * what is named is allowed, sdp without a zeroN allows all three. Takeaways are left as they are. GAL_ERR_USAGE names
- * the unknown word and the known ones. */
+ * what is named is allowed, sdp without a zeroN allows all three. Words of other frameworks are understood
+ * (words.h); pp is known and changes nothing, because pipelines are in every space. Takeaways are left as they are.
+ * GAL_ERR_USAGE names the unknown word, the nearest and the known ones. */
 gal_code gal_space_parse(const char *text, gal_space *out, gal_error *err);
 
 /* The strategies for D devices in a fixed order, legal or not for a kind of block (gal_strategy_rule_broken says).

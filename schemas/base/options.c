@@ -118,18 +118,22 @@ static gal_code read_list(const gal_option *option, const char *text, gal_error 
     return GAL_OK;
 }
 
+/* Without regard to case and punctuation, which tell no two names of an option apart. */
 static gal_code read_enum(const gal_option *option, const char *text, gal_error *err)
 {
     char list[512] = "one of ";
     for (uint32_t i = 0; i < option->name_count; i++) {
-        if (strcmp(option->names[i], text) == 0) {
+        if (gal_word_same(option->names[i], text)) {
             *(uint32_t *)option->target = i;
             return GAL_OK;
         }
         size_t used = strlen(list);
         (void)snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : ", ", option->names[i]);
     }
-    return refuse(option, list, text, err);
+    const char *nearest = gal_nearest_name(text, option->names, option->name_count);
+    return nearest == NULL ? refuse(option, list, text, err)
+                           : gal_fail(err, GAL_ERR_USAGE, "--%s: expected %s, got \"%s\"; did you mean %s?",
+                                      option->name, list, text, nearest);
 }
 
 static gal_code store(const gal_option *option, const char *text, gal_error *err)

@@ -113,6 +113,6 @@ for prices in galrun framework:megatron-2021; do
     verdict "$prices: layers of stages, even ones as those dealt, uneven ones slower"
 done
 galplan estimate one.csv --prices frame >out 2>err
-[ $? -eq 2 ] && grep -qF 'must be galrun or framework:NAME, got "frame"' err
+[ $? -eq 2 ] && grep -qF 'must be galrun or framework:NAME, got '"'frame'" err
 verdict 'refused: prices'
 exit $status

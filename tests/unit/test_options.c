@@ -86,7 +86,7 @@ static void test_every_kind(void **state)
                            "-vo",
                            "out",
                            "--mode",
-                           "fast"};
+                           "Fast"};
     assert_int_equal(parse(&v, 15, words), GAL_OK);
     assert_true(v.json);
     assert_int_equal(v.steps, 7);
@@ -189,6 +189,7 @@ static void test_refusals(void **state)
     REFUSES("--batch: expected whole numbers with commas between them, got \"1,\"", "test", "a", "--batch", "1,");
     REFUSES("--batch: must be <= 64, got 1,65", "test", "a", "--batch", "1,65");
     REFUSES("--mode: expected one of slow, fast, got \"quick\"", "test", "a", "--mode", "quick");
+    REFUSES("--mode: expected one of slow, fast, got \"fats\"; did you mean fast?", "test", "a", "--mode", "fats");
 }
 
 static void test_required(void **state)

@@ -313,10 +313,11 @@ static void test_words(void **state)
     (void)state;
     gal_space space = {0};
     gal_error err = {0};
-    assert_int_equal(gal_space_parse("dp,fsdp", &space, &err), GAL_ERR_USAGE);
-    assert_string_equal(err.text,
-                        "--space: unknown axis 'fsdp' (known: dp, sdp, zero1, zero2, zero3, tp, sp, ulysses, ring, "
-                        "zigzag, recompute, selective, 2d, 2.5d, 3d, keep, stepped, overlap, bucket, chunk, offload)");
+    assert_int_equal(gal_space_parse("dp,fsd", &space, &err), GAL_ERR_USAGE);
+    assert_string_equal(
+        err.text, "--space: unknown axis 'fsd'; did you mean \"fsdp\"? known: dp, sdp, zero1, zero2, zero3, tp, "
+                  "sp, ulysses, ring, zigzag, recompute, selective, 2d, 2.5d, 3d, keep, stepped, overlap, bucket, "
+                  "chunk, offload, pp; 'galplan search --help' says words of others");
     assert_false(space.axis[GAL_AXIS_DP]); /* left alone */
     gal_error empty = {0};
     assert_int_equal(gal_space_parse("", &space, &empty), GAL_ERR_USAGE);
@@ -325,6 +326,23 @@ static void test_words(void **state)
     gal_error none = {0};
     assert_int_equal(gal_space_parse("sdp,zero2", &space, &none), GAL_OK);
     assert_true(space.axis[GAL_AXIS_SDP] && space.zero_stage[2] && !space.zero_stage[1] && !space.zero_stage[3]);
+}
+
+/* Words of others allow what the words that they stand for do. */
+static void test_words_of_others(void **state)
+{
+    (void)state;
+    static const char *const same[][2] = {{"fsdp", "zero3"},     {"FSDP2, ZeRO-1", "zero1,zero3"},
+                                          {"zero", "sdp"},       {"DDP", "dp"},
+                                          {"hsdp", "dp,zero3"},  {"cp", "ring,zigzag"},
+                                          {"ckpt", "recompute"}, {"sac,tp,pp", "tp,selective"},
+                                          {"pp,dp", "dp"}};
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
+        gal_space a = {0}, b = {0};
+        assert_int_equal(gal_space_parse(same[i][0], &a, NULL), GAL_OK);
+        assert_int_equal(gal_space_parse(same[i][1], &b, NULL), GAL_OK);
+        assert_memory_equal(&a, &b, sizeof a);
+    }
 }
 
 int main(void)
@@ -345,6 +363,7 @@ int main(void)
         cmocka_unit_test(test_no_two_are_equal_and_a_recomputed_one_follows_its_plain_one),
         cmocka_unit_test(test_legality),
         cmocka_unit_test(test_words),
+        cmocka_unit_test(test_words_of_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
