@@ -229,7 +229,7 @@ uint32_t gal_coverage_gain(const gal_coverage *coverage, const bool hit[GAL_COVE
 {
     uint32_t gain = 0;
     for (uint32_t c = 0; c < cell_count(); c++) {
-        gain += hit[c] && coverage->met[c] < GAL_COVERAGE_PLANS;
+        gain += hit[c] && coverage->met[c] < coverage->wanted_plans;
     }
     return gain;
 }
@@ -238,7 +238,7 @@ uint32_t gal_coverage_short(const gal_coverage *coverage)
 {
     uint32_t count = 0;
     for (uint32_t c = 0; c < cell_count(); c++) {
-        count += is_legal(c) && coverage->met[c] < GAL_COVERAGE_PLANS;
+        count += is_legal(c) && coverage->met[c] < coverage->wanted_plans;
     }
     return count;
 }
@@ -350,6 +350,6 @@ void gal_coverage_print(const gal_coverage *coverage, FILE *out)
             (void)fprintf(out, "  %s: %u\n", others[i]->name[c], *met++);
         }
     }
-    (void)fprintf(out, "legal cells met by fewer than %d plans: %u of %d\n", GAL_COVERAGE_PLANS,
+    (void)fprintf(out, "legal cells met by fewer than %u plans: %u of %d\n", coverage->wanted_plans,
                   gal_coverage_short(coverage), legal_count());
 }

@@ -8,9 +8,9 @@
 #include "schemas/plan.h"
 
 #define GAL_COVERAGE_CELLS_MAX 800
-#define GAL_COVERAGE_PLANS 3 /* a legal cell is to be met by as many */
 
 typedef struct gal_coverage {
+    uint32_t wanted_plans;                /* a legal cell is to be met by as many */
     uint32_t met[GAL_COVERAGE_CELLS_MAX]; /* plans */
 } gal_coverage;
 
@@ -19,7 +19,7 @@ void gal_coverage_of(const gal_plan *plan, bool hit[GAL_COVERAGE_CELLS_MAX]);
 void gal_coverage_add(gal_coverage *coverage, const bool hit[GAL_COVERAGE_CELLS_MAX]);
 /* How many cells that are still met too seldom the plan would meet. */
 uint32_t gal_coverage_gain(const gal_coverage *coverage, const bool hit[GAL_COVERAGE_CELLS_MAX]);
-/* Legal cells met by fewer than GAL_COVERAGE_PLANS plans. */
+/* Legal cells met by fewer than wanted_plans. */
 uint32_t gal_coverage_short(const gal_coverage *coverage);
 void gal_coverage_print(const gal_coverage *coverage, FILE *out);
 

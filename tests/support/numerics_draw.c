@@ -5,7 +5,7 @@
 
 #include "tests/support/random_plan.h"
 
-enum { DRAWS = 60 };
+enum { DRAWS = 200 };
 
 static uint32_t world_of(uint32_t slot, uint32_t launched, gal_draw_kind kind)
 {
