@@ -446,6 +446,12 @@ gal_option gal_option_short(char letter, gal_option option)
     return option;
 }
 
+gal_option gal_option_hidden(gal_option option)
+{
+    option.hidden = true;
+    return option;
+}
+
 gal_option gal_option_required(gal_option option)
 {
     option.required = true;

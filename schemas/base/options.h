@@ -57,6 +57,7 @@ typedef struct gal_option {
     const char *help;
     gal_option_kind kind;
     bool required;
+    bool hidden; /* accepted, but not listed */
     void *target;
     uint64_t min, max;        /* U32, U64, BYTES, U32_LIST */
     double f64_min, f64_max;  /* F64 */
@@ -82,6 +83,8 @@ gal_option gal_option_enum(const char *name, const char *help, uint32_t *target,
 /* The same option with a short form, or one that must be given. */
 gal_option gal_option_short(char letter, gal_option option);
 gal_option gal_option_required(gal_option option);
+/* The same option left out of help, manual page and completion: of work that is not finished. */
+gal_option gal_option_hidden(gal_option option);
 
 typedef struct gal_command {
     const char *program;    /* "galplan" */

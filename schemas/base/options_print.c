@@ -78,7 +78,9 @@ void gal_options_print_help(const gal_command *command, FILE *out)
                   command->positional == NULL ? "" : " ", command->positional == NULL ? "" : command->positional,
                   command->summary);
     for (uint32_t i = 0; i < listed_count(command); i++) {
-        print_option(out, option_at(command, i));
+        if (!option_at(command, i)->hidden) {
+            print_option(out, option_at(command, i));
+        }
     }
     if (takes_size(command)) {
         (void)fprintf(out, "\n%s", GAL_SIZE_HELP);
@@ -160,7 +162,9 @@ void gal_options_print_man(const gal_command *command, FILE *out)
     }
     (void)fputs(".SH OPTIONS\n", out);
     for (uint32_t i = 0; i < listed_count(command); i++) {
-        print_man_option(out, option_at(command, i));
+        if (!option_at(command, i)->hidden) {
+            print_man_option(out, option_at(command, i));
+        }
     }
     if (takes_size(command)) {
         gal_man_lines(out, "SIZES", GAL_SIZE_HELP);
@@ -219,11 +223,16 @@ void gal_options_print_completion(const gal_command *command, FILE *out)
         gal_completion_begin(command->program, out);
     }
     for (uint32_t i = 0; i < command->option_count; i++) {
-        print_values(out, name, &command->options[i]);
+        if (!command->options[i].hidden) {
+            print_values(out, name, &command->options[i]);
+        }
     }
     (void)fprintf(out, "    '%s '*) echo '", name);
     for (uint32_t i = 0; i < listed_count(command); i++) {
         const gal_option *option = option_at(command, i);
+        if (option->hidden) {
+            continue;
+        }
         (void)fprintf(out, "%s--%s", i == 0 ? "" : " ", option->name);
         if (option->letter != 0) {
             (void)fprintf(out, " -%c", option->letter);
