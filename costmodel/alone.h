@@ -8,7 +8,7 @@
 #include "costmodel/simulate.h"
 
 /* The streams of a stage alone: those of transfers are empty. */
-enum { GAL_ALONE_STREAMS = GAL_STREAM_COUNT, GAL_ALONE_CALLS_MAX = 4, GAL_ALONE_BLOCKS_MAX = 5 };
+enum { GAL_ALONE_STREAMS = GAL_STREAM_COUNT, GAL_ALONE_CALLS_MAX = 7, GAL_ALONE_BLOCKS_MAX = 5 };
 
 typedef struct gal_script_wait {
     uint32_t stream, completed; /* to have completed so many events */

@@ -23,8 +23,7 @@ static bool touches_carried(const gal_block_spec *block)
     return block->shape.kind == GAL_BLOCK_BRIDGE || block->shape.kind == GAL_BLOCK_CROSS_ATTENTION;
 }
 
-/* Blocks of one type differ in whether the carried tensor goes on behind them: here it does. */
-static void carry_on(gal_block_spec *block, uint32_t block_count)
+void gal_chain_carry_on(gal_block_spec *block, uint32_t block_count)
 {
     bool touched = false;
     for (uint32_t i = 0; i < block_count; i++) {
@@ -47,7 +46,7 @@ void gal_chain_stage(const gal_chain_spec *spec, gal_lowered lowered, gal_block_
         block[i].strategy = spec->strategy[i];
         gal_model_type(spec->model, spec->type[i], &block[i].shape);
     }
-    carry_on(block, spec->block_count);
+    gal_chain_carry_on(block, spec->block_count);
     const bool first = block[0].shape.in.positions == 0;
     const bool last = block[spec->block_count - 1].shape.out.positions == 0;
     for (uint32_t i = 0; i < spec->block_count; i++) {

@@ -53,6 +53,10 @@ void gal_chain_read(const gal_alone_ends *ends, uint32_t block_count, gal_chain_
 /* Backward with sync on all streams, from the ends of gal_chain_sync_calls. */
 double gal_chain_sync_seconds(const gal_alone_ends *ends);
 
+/* Blocks of one type differ in whether the carried tensor goes on behind them: in a chain that touches it, it does, and
+ * another chain has none. */
+void gal_chain_carry_on(gal_block_spec *block, uint32_t block_count);
+
 /* The stage that the chain is lowered as, with neighbours on both sides that are not in it. block holds block_count
  * entries and must outlive *out. */
 void gal_chain_stage(const gal_chain_spec *spec, gal_lowered lowered, gal_block_spec *block, gal_stage_spec *out);

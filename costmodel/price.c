@@ -51,24 +51,6 @@ typedef struct parts {
     uint32_t axis_sets; /* of all that the price comes from */
 } parts;
 
-static gal_code find_kept(gal_price_cache *cache, const gal_price_query *query, gal_kept_lone **out, gal_error *err)
-{
-    gal_price_key key;
-    gal_price_key_of(cache, GAL_PRICE_LONE, query, &key);
-    void *found = gal_price_find(cache, &key);
-    if (found == NULL) {
-        gal_kept_lone kept = {.structure = NULL};
-        gal_code code = gal_structures_lone(cache->structures, query, &kept.lone, err);
-        code = code == GAL_OK ? gal_price_keep(cache, &key, &kept, sizeof kept, &found, err) : code;
-        if (code != GAL_OK) {
-            gal_lone_free(&kept.lone);
-            return code;
-        }
-    }
-    *out = found;
-    return GAL_OK;
-}
-
 static gal_code find_parts(gal_price_cache *cache, const gal_price_query *query, parts *out, gal_error *err)
 {
     const bool gained = is_gained(cache, query->type), shares = shares_table(cache, query->type);
@@ -79,60 +61,14 @@ static gal_code find_parts(gal_price_cache *cache, const gal_price_query *query,
                        : is_merge(cache, query->type)   ? cache->type_before_merge[query->type]
                                                         : cache->type_behind_first;
     out->first.type = cache->type_first;
-    gal_code code = find_kept(cache, query, &out->own, err);
+    gal_code code = gal_price_kept_lone(cache, query, &out->own, err);
     out->other = out->own;
-    code = code == GAL_OK && gained ? find_kept(cache, &out->beside, &out->other, err) : code;
-    code = code == GAL_OK && shares ? find_kept(cache, &out->first, &first, err) : code;
+    code = code == GAL_OK && gained ? gal_price_kept_lone(cache, &out->beside, &out->other, err) : code;
+    code = code == GAL_OK && shares ? gal_price_kept_lone(cache, &out->first, &first, err) : code;
     if (code == GAL_OK) {
         out->axis_sets = out->own->lone.axis_sets | out->other->lone.axis_sets | (shares ? first->lone.axis_sets : 0);
     }
     return code;
-}
-
-/* The number of level counts among all that were met. */
-static gal_code number_levels(gal_price_cache *cache, const uint32_t counts[GAL_LINK_LEVELS_MAX], uint16_t *out,
-                              gal_error *err)
-{
-    gal_price_key key = {{0}};
-    uint64_t word[GAL_LINK_LEVELS_MAX / 2];
-    memcpy(word, counts, sizeof word);
-    key.word[0] = word[0];
-    key.word[1] = (uint64_t)GAL_PRICE_LEVELS << 24;
-    memcpy(&key.word[2], &word[1], sizeof word - sizeof word[0]);
-    void *found = gal_price_find(cache, &key);
-    if (found == NULL) {
-        GAL_ASSERT(cache->level_count < UINT16_MAX);
-        const uint16_t next = (uint16_t)cache->level_count++;
-        const gal_code code = gal_price_keep(cache, &key, &next, sizeof next, &found, err);
-        if (code != GAL_OK) {
-            return code;
-        }
-    }
-    *out = *(const uint16_t *)found;
-    return GAL_OK;
-}
-
-static gal_code find_axes(gal_price_cache *cache, const gal_price_query *query, const gal_kept_axes **out,
-                          gal_error *err)
-{
-    gal_price_key key;
-    gal_price_key_of(cache, GAL_PRICE_AXES, query, &key);
-    void *found = gal_price_find(cache, &key);
-    if (found == NULL) {
-        gal_code code = GAL_OK;
-        gal_kept_axes axes = {.id = {0}};
-        gal_axis_levels_of(gal_durations_cluster(cache->durations), query->strategy, query->device_count, query->stage,
-                           query->stage_count, &axes.levels);
-        for (uint32_t set = 0; set < gal_axis_sets_of(query->strategy) && code == GAL_OK; set++) {
-            code = number_levels(cache, axes.levels.counts[set], &axes.id[set], err);
-        }
-        code = code == GAL_OK ? gal_price_keep(cache, &key, &axes, sizeof axes, &found, err) : code;
-        if (code != GAL_OK) {
-            return code;
-        }
-    }
-    *out = found;
-    return GAL_OK;
 }
 
 /* ---- from the times of a chain ---- */
@@ -146,19 +82,6 @@ static uint32_t stages_of(const gal_price_cache *cache, const gal_price_query *q
 static double blocks_of_stage(const gal_price_cache *cache, const gal_price_query *query)
 {
     return 1.0 * gal_model_block_count(cache->model) / stages_of(cache, query);
-}
-
-/* A block for the query's samples: the kept one, or else one lowered for this call into *temporary, to be freed by the
- * caller. */
-static gal_code fit_samples(gal_price_cache *cache, const gal_price_query *query, const gal_kept_lone *kept,
-                            const gal_lone **lone, gal_lone *temporary, gal_error *err)
-{
-    *lone = &kept->lone;
-    if (gal_lone_stands_for(&kept->lone, query->microbatch_samples)) {
-        return GAL_OK;
-    }
-    *lone = temporary;
-    return gal_structures_lone(cache->structures, query, temporary, err);
 }
 
 static bool is_legal(const gal_price_cache *cache, const gal_price_query *query)
@@ -180,8 +103,8 @@ static gal_code head_seconds(gal_price_cache *cache, const gal_price_query *quer
     if (stages_of(cache, query) > 1 || !is_legal(cache, &head)) {
         return GAL_OK;
     }
-    gal_code code = find_kept(cache, &head, &kept, err);
-    code = code == GAL_OK ? fit_samples(cache, &head, kept, &lone, &temporary, err) : code;
+    gal_code code = gal_price_kept_lone(cache, &head, &kept, err);
+    code = code == GAL_OK ? gal_price_fit_samples(cache, &head, kept, &lone, &temporary, err) : code;
     if (code == GAL_OK) {
         *seconds = gal_lone_own_seconds(lone, cache->durations, head.microbatch_samples, GAL_FRAGMENT_BACKWARD_SYNC);
     }
@@ -301,15 +224,6 @@ static gal_code find_memory(gal_price_cache *cache, const gal_price_query *query
 
 /* ---- what a block among its like takes at least ---- */
 
-/* Whether in forward no kernel runs beside a collective of tensor or sequence parallelism. What a cross-attention reads
- * is exchanged beside what it asks. */
-static bool waits_for_tensor(const gal_price_cache *cache, const gal_price_query *query)
-{
-    const gal_strategy *strategy = query->strategy;
-    return strategy->tp_mode == GAL_TP_1D && strategy->overlap == GAL_OVERLAP_NONE &&
-           gal_strategy_ring_degree(strategy) == 1 && cache->shape[query->type].kind != GAL_BLOCK_CROSS_ATTENTION;
-}
-
 static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query, const parts *of,
                            const gal_axis_levels *levels, gal_block_price *out, gal_error *err)
 {
@@ -319,10 +233,10 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
     gal_lone temporary = {0}, temporary_other = {0};
     const gal_lone *own = NULL, *other = NULL;
     const bool gained = is_gained(cache, query->type);
-    GAL_TRY(fit_samples(cache, query, of->own, &own, &temporary, err));
+    GAL_TRY(gal_price_fit_samples(cache, query, of->own, &own, &temporary, err));
     other = own;
     if (gained) {
-        GAL_TRY(fit_samples(cache, &of->beside, of->other, &other, &temporary_other, err));
+        GAL_TRY(gal_price_fit_samples(cache, &of->beside, of->other, &other, &temporary_other, err));
     }
     const uint32_t place = line_up(cache, query, of, own, other, &chain);
     if (of->own->structure == NULL) {
@@ -337,7 +251,8 @@ static gal_code price_anew(gal_price_cache *cache, const gal_price_query *query,
         GAL_TRY(measure_shorter(cache, &chain, &t, &shorter_sync_seconds, err));
         gal_times_read_steady(&t, shorter_sync_seconds, chain.block_count, query->strategy,
                               blocks_of_stage(cache, query), out);
-        out->forward_seconds = fmax(out->forward_seconds, gal_times_least_forward(&t, waits_for_tensor(cache, query)));
+        out->forward_seconds =
+            fmax(out->forward_seconds, gal_times_least_forward(&t, gal_price_waits_for_tensor(cache, query)));
         out->sync_seconds = fmax(out->sync_seconds, gal_times_least_with_sync(&t) - out->backward_seconds);
         gal_times_read_links(&t, NULL, out);
     }
@@ -495,7 +410,7 @@ static gal_code find_like(gal_price_cache *cache, const gal_price_query *query, 
     parts of;
     const gal_kept_axes *axes = NULL;
     GAL_TRY(find_parts(cache, query, &of, err));
-    GAL_TRY(find_axes(cache, query, &axes, err));
+    GAL_TRY(gal_price_kept_axes(cache, query, &axes, err));
     key_of_like(cache, GAL_PRICE_LIKE, query, &of, axes, &key);
     *out = gal_price_find(cache, &key);
     if (*out == NULL) {
@@ -518,27 +433,12 @@ static gal_code find_charged(gal_price_cache *cache, const gal_price_query *quer
     return code == GAL_OK ? gal_price_keep(cache, &key, &price, sizeof price, out, err) : code;
 }
 
-/* Of a block the query that its price is kept by; *strategy is of this query. */
-static gal_price_query kept_query(const gal_price_cache *cache, const gal_price_query *asked, gal_strategy *strategy)
-{
-    gal_price_query query = *asked;
-    *strategy = *asked->strategy; /* whose overlap is not of every kind of block */
-    query.strategy = strategy;
-    query.type = cache->like[asked->type];
-    strategy->overlap = gal_strategy_overlap_of(strategy, cache->shape[asked->type].kind);
-    if (strategy->shard_unit == GAL_SHARD_CHUNK && !gal_block_joins_chunks(cache->shape[asked->type].kind)) {
-        strategy->shard_unit = GAL_SHARD_BUCKET;
-        strategy->chunk_elements = 0;
-    }
-    return query;
-}
-
 gal_code gal_price_block_here(gal_price_cache *cache, const gal_price_query *asked, const gal_block_price **out,
                               gal_error *err)
 {
     gal_price_key key;
     gal_strategy strategy;
-    const gal_price_query query = kept_query(cache, asked, &strategy);
+    const gal_price_query query = gal_price_kept_query(cache, asked, &strategy);
     gal_price_key_of(cache, GAL_PRICE_BLOCK, &query, &key);
     void *found = gal_price_find(cache, &key);
     if (found == NULL) {
@@ -567,7 +467,7 @@ static gal_code floor_anew(gal_price_cache *cache, const gal_price_query *query,
         .own_backward_seconds = gal_lone_own_seconds(lone, cache->durations, samples, GAL_FRAGMENT_BACKWARD_SYNC)};
     gal_structures_update(lone, cost, cache->durations, &t);
     gal_lone_collective_seconds(lone, cost, &t);
-    const bool waits = !gained && waits_for_tensor(cache, query);
+    const bool waits = !gained && gal_price_waits_for_tensor(cache, query);
     double forward = gained ? gal_times_below * t.own_forward_seconds : gal_times_least_forward(&t, waits);
     double with_sync = gained ? gal_times_below * t.own_backward_seconds : gal_times_least_with_sync(&t);
     if (!hides_nothing(cache, query)) {
@@ -606,7 +506,7 @@ gal_code gal_price_floor_here(gal_price_cache *cache, const gal_price_query *ask
     gal_strategy strategy;
     gal_price_key key;
     parts parts_of;
-    const gal_price_query query = kept_query(cache, asked, &strategy);
+    const gal_price_query query = gal_price_kept_query(cache, asked, &strategy);
     const gal_kept_axes *axes = NULL;
     if (cache->of != NULL || strategy.offload_storage_activations_percent > 0 ||
         strategy.offload_storage_parameters_percent > 0) {
@@ -616,7 +516,7 @@ gal_code gal_price_floor_here(gal_price_cache *cache, const gal_price_query *ask
     if (!gal_lone_stands_for(&parts_of.own->lone, query.microbatch_samples)) {
         return gal_price_block_here(cache, asked, out, err);
     }
-    GAL_TRY(find_axes(cache, &query, &axes, err));
+    GAL_TRY(gal_price_kept_axes(cache, &query, &axes, err));
     key_of_like(cache, GAL_PRICE_FLOOR, &query, &parts_of, axes, &key);
     void *found = gal_price_find(cache, &key);
     if (found == NULL) {

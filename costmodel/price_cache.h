@@ -106,6 +106,22 @@ uint32_t gal_price_key_grid(const gal_strategy *strategy); /* of its TP axis: 0 
 gal_code gal_price_block_charged(const gal_price_cache *cache, const gal_price_query *query, gal_block_price *out,
                                  gal_error *err);
 
+/* price_kept.c: the query's block alone, where its axes lie. The cache's. Errors as gal_price_block. */
+gal_code gal_price_kept_lone(gal_price_cache *cache, const gal_price_query *query, gal_kept_lone **out, gal_error *err);
+gal_code gal_price_kept_axes(gal_price_cache *cache, const gal_price_query *query, const gal_kept_axes **out,
+                             gal_error *err);
+
+/* A block for the query's samples: the kept one, or else one lowered for this call into *temporary, to be freed by the
+ * caller. */
+gal_code gal_price_fit_samples(gal_price_cache *cache, const gal_price_query *query, const gal_kept_lone *kept,
+                               const gal_lone **lone, gal_lone *temporary, gal_error *err);
+/* Of a block the query that its price is kept by; *strategy is of this query. */
+gal_price_query gal_price_kept_query(const gal_price_cache *cache, const gal_price_query *asked,
+                                     gal_strategy *strategy);
+/* Whether in forward no kernel runs beside a collective of tensor or sequence parallelism. What a cross-attention reads
+ * is exchanged beside what it asks. */
+bool gal_price_waits_for_tensor(const gal_price_cache *cache, const gal_price_query *query);
+
 /* What is kept under a key, or NULL. */
 void *gal_price_find(const gal_price_cache *cache, const gal_price_key *key);
 /* Keeps a copy, which *out (may be NULL) points to from now on. GAL_ERR_SYSTEM without memory. */
