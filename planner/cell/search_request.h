@@ -19,6 +19,9 @@ typedef struct gal_search_progress {
 
 enum { GAL_SEARCH_THREADS_MAX = 16 };
 
+/* Who carries out `exact`: planner/search on blocks, or planner/layered on whole layers, which is being built. */
+typedef enum gal_planner { GAL_PLANNER_BLOCKS, GAL_PLANNER_LAYERS, GAL_PLANNER_COUNT } gal_planner;
+
 typedef struct gal_search_request {
     const gal_model *model;
     const gal_durations *durations; /* its cluster says how many devices and how much memory */
@@ -35,6 +38,7 @@ typedef struct gal_search_request {
     gal_u32_list pp_degrees;        /* empty: all divisors of the device count */
     gal_space space;
     gal_schedule schedule;
+    gal_planner planner;
     bool is_short;          /* the fastest plans are known to have no room on the devices: offload is not left out first
                              * (planner/search/joint_parts.c), which changes the time alone */
     const gal_plan *moving; /* NULL, or of the space this plan's strategies alone, but for what they offload */

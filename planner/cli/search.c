@@ -251,6 +251,7 @@ static gal_code run(gal_search_options *o, gal_error *err)
                                   .label_limit = o->label_limit,
                                   .gap = gal_search_options_gap(o),
                                   .finalist_count = o->pareto ? 1 : o->top,
+                                  .planner = (gal_planner)o->planner,
                                   .ranks_by_simulation = o->rank == GAL_RANK_SIMULATION,
                                   .tell = gal_searching_tell,
                                   .tell_context = &searching};

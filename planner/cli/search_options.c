@@ -10,6 +10,7 @@
 #include "planner/space/words.h"
 #include "schemas/base/nearest.h"
 
+static const char *const planner_names[GAL_PLANNER_COUNT] = {"blocks", "layers"};
 static const char *const rank_names[GAL_RANK_COUNT] = {"objective", "simulation"};
 
 #define X(meaning, words) GAL_WORDS_HELP_LINE(meaning, words)
@@ -114,6 +115,8 @@ bool gal_search_options_parse(int argc, char **argv, gal_search_options *o, int 
                        &o->risk, GAL_RISK_MIN, GAL_RISK_MAX),
         gal_option_enum("rank", "which plan is the fastest: by what was searched, or of good ones the best simulated",
                         &o->rank, rank_names, GAL_RANK_COUNT),
+        gal_option_hidden(
+            gal_option_enum("planner", "who carries out exact", &o->planner, planner_names, GAL_PLANNER_COUNT)),
         gal_option_flag("compare", "run every algorithm: plan, value, gap, time", &o->compare),
         gal_option_flag("pareto", "the front: every memory limit at which the plan changes, downwards", &o->pareto),
         gal_option_bytes("pareto-step", "SIZE", "of the front: how far apart limits are at least (1)",

@@ -18,6 +18,7 @@ typedef struct gal_search_options {
     gal_search_prices prices;
     gal_pricing pricing; /* with a framework's prices */
     uint32_t rank;       /* gal_rank */
+    uint32_t planner;    /* gal_planner */
     double risk;         /* quantile; 0: not given */
     double time_limit_seconds;
     double gap_percent; /* below 0: not given */

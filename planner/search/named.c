@@ -1,5 +1,6 @@
 #include "planner/search/named.h"
 
+#include "planner/layered/layered_search.h"
 #include "planner/search/chunk_search.h"
 
 #define X(enumerator, name, function) [enumerator] = name,
@@ -14,7 +15,8 @@ gal_code gal_algorithm_exact(const gal_search_request *request, const gal_solver
 {
     (void)limits; /* its own are in the request */
     *out = (gal_algorithm_answer){0};
-    const gal_code code = gal_chunk_search(request, &out->search, err);
+    const gal_code code = request->planner == GAL_PLANNER_LAYERS ? gal_layered_search(request, &out->search, err)
+                                                                 : gal_chunk_search(request, &out->search, err);
     if (code == GAL_OK && out->search.feasible) {
         out->opinion.seconds = out->search.finalist[0].objective_seconds;
     }

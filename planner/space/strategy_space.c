@@ -276,6 +276,13 @@ uint32_t gal_space_strategies(const gal_space *space, uint32_t device_count, gal
     return out != NULL && e.count > GAL_SPACE_MAX ? GAL_SPACE_MAX : e.count;
 }
 
+uint32_t gal_space_variants(const gal_space *space, const gal_strategy *axes, gal_strategy *out)
+{
+    enumeration e = {space, out, 0};
+    emit_variants(&e, axes);
+    return out != NULL && e.count > GAL_SPACE_MAX ? GAL_SPACE_MAX : e.count;
+}
+
 uint32_t gal_space_room(const gal_space *space, uint32_t device_count)
 {
     return gal_space_strategies(space, device_count, NULL) + 1;

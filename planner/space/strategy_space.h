@@ -40,6 +40,9 @@ uint32_t gal_space_strategies(const gal_space *space, uint32_t device_count, gal
 /* Entries for them, at least one. */
 uint32_t gal_space_room(const gal_space *space, uint32_t device_count);
 
+/* Those of gal_space_strategies that have these very axes, in the same order: of the same bounds. */
+uint32_t gal_space_variants(const gal_space *space, const gal_strategy *axes, gal_strategy *out);
+
 /* The kind of overlap that a strategy can have, none where it can have none. Full recompute overlaps as fine, the
  * others as in_pass: in_pass and cross_pass with full recompute do what fine does and more. */
 gal_overlap gal_space_overlap_of(const gal_strategy *strategy);

@@ -1,0 +1,85 @@
+/* The kinds of a model's layers on the D devices of a stage, and what a layer of each takes.
+ *
+ * A kind is how one whole layer runs: the strategy of its attention and that of its FFN, whose rows lie alike. Its
+ * seconds are at first a floor, from the work that its blocks bring (costmodel/block_load.h); a search that wants a
+ * kind asks for its price: the slope of the simulated seconds of short chains of such layers (costmodel/layer_chain.h),
+ * lengthened until the slope repeats. So a price is that of a layer in its own company, attention and FFN by turns.
+ * What stands alone (embedding, head) is priced as what it adds beside a layer. Bytes are those of the closed form
+ * (costmodel/memory.h). */
+#ifndef GAL_PLANNER_PRICE_KIND_TABLE_H
+#define GAL_PLANNER_PRICE_KIND_TABLE_H
+
+#include "costmodel/block_load.h"
+#include "costmodel/layer_chain.h"
+#include "planner/kinds/layers.h"
+#include "planner/kinds/meshes.h"
+
+typedef struct gal_kind {
+    uint32_t strategy[GAL_HALF_COUNT]; /* into the meshes; of what stands alone both are equal */
+    uint32_t type;                     /* of layers */
+    bool priced;
+    uint32_t steady_layers; /* priced, of layers: a chain of so many runs steadily */
+    gal_layer_times times;  /* of a layer: floors, with all of a round in forward_seconds; priced: slopes */
+    gal_layer_times turn;   /* priced, of layers: what a stage of them takes beyond the sum of its layers */
+    int64_t static_bytes;   /* parameters, optimizer and gradients */
+    int64_t saved_bytes;    /* of every microbatch in flight */
+    int64_t peak_bytes;     /* what it uses by turns with the other layers: rings, scratch and work */
+    int64_t table_bytes;    /* of static_bytes, what is of a token table that several layers hold */
+} gal_kind;
+
+/* Kinds whose rows lie alike, type by type. */
+typedef struct gal_kind_group {
+    uint32_t first[GAL_LAYER_TYPES_MAX + 1]; /* [type], into gal_kind_table.kind; behind the last type the end */
+    bool complete;                           /* every type has a kind */
+} gal_kind_group;
+
+typedef struct gal_kind_query {
+    const gal_model *model;
+    const gal_durations *durations;
+    gal_price_cache *cache; /* without parts */
+    const gal_layers *layers;
+    const gal_meshes *meshes;    /* of device_count */
+    uint32_t device_count;       /* D */
+    uint32_t stage, stage_count; /* which devices */
+    uint32_t microbatch_samples, microbatch_count, prefetch_depth;
+} gal_kind_query;
+
+typedef struct gal_kind_table {
+    gal_kind_query query;
+    uint32_t kind_count, group_count;
+    gal_kind *kind;                  /* owned */
+    gal_kind_group *group;           /* owned; [rows of the meshes] */
+    const gal_block_memory **memory; /* owned; [type of block][strategy]: NULL: not legal */
+    uint64_t priced_count;
+} gal_kind_table;
+
+/* All kinds with their floors and bytes. The query's pointers are to outlive the table. Errors as gal_price_block. */
+gal_code gal_kind_table_create(const gal_kind_query *query, gal_kind_table *out, gal_error *err);
+void gal_kind_table_free(gal_kind_table *table); /* accepts a zeroed one */
+
+/* What a layer that stands alone is priced beside: kinds of the layers in front of it and behind it, of its group and
+ * priced before, and what stands alone in front of those and is on the same stage (of a stage that is the only one).
+ * GAL_NO_KIND: there is none. */
+enum { GAL_NO_KIND = -1 };
+typedef struct gal_kind_company {
+    int64_t first, before, behind;
+} gal_kind_company;
+
+/* kind_price.c: prices a kind; company is read of what stands alone. Errors as gal_layer_chain_times. */
+gal_code gal_kind_price(gal_kind_table *table, uint32_t kind, const gal_kind_company *company, gal_error *err);
+
+/* Seconds that a layer of the kind adds to a step of a pipeline, if it lies on that stage: once, and to its stage's
+ * bottleneck (planner/partition/partition.h). Reductions of the first stage hide behind no other stage's backward;
+ * updates run side by side. Of one stage all is in once, and exact. */
+typedef struct gal_kind_seconds {
+    double once, bottleneck;
+} gal_kind_seconds;
+gal_kind_seconds gal_kind_seconds_on(const gal_kind_table *table, const gal_kind *kind, uint32_t stage);
+/* The two as one number, by which kinds are chosen: as if all stages had equal bottlenecks. */
+double gal_kind_share_seconds(const gal_kind_table *table, const gal_kind *kind, uint32_t stage);
+
+/* The strategy of block i of the layer. */
+const gal_strategy *gal_kind_strategy(const gal_kind_table *table, const gal_kind *kind, uint32_t block);
+const gal_block_memory *gal_kind_memory(const gal_kind_table *table, const gal_kind *kind, uint32_t block);
+
+#endif
