@@ -1,8 +1,10 @@
 #include "schemas/document.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/base/fnv.h"
 #include "schemas/document_open.h"
 
 #define X(enumerator, name) [enumerator] = name,
@@ -66,6 +68,22 @@ gal_code gal_document_write(gal_document_kind kind, const char *path, const void
     gal_document_form_of(kind)->write(out, document);
     gal_json_end_object(out);
     gal_code code = gal_json_writer_save(out, path, err);
+    gal_json_writer_free(out);
+    return code;
+}
+
+gal_code gal_document_hash(gal_document_kind kind, const void *document, char text[GAL_HASH_BYTES], gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const char *written = NULL;
+    size_t byte_count = 0;
+    gal_json_writer *out = gal_json_writer_create();
+    gal_json_begin_object(out, NULL);
+    gal_document_form_of(kind)->write(out, document);
+    gal_json_end_object(out);
+    GAL_TRY(gal_json_writer_text(out, &written, &byte_count, err));
+    snprintf(text, GAL_HASH_BYTES, "%016llx", (unsigned long long)gal_fnv(GAL_FNV_START, written, byte_count));
+cleanup:
     gal_json_writer_free(out);
     return code;
 }

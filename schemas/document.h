@@ -61,6 +61,9 @@ gal_code gal_document_write(gal_document_kind kind, const char *path, const void
 /* The same from a document that is open already. */
 gal_code gal_document_read_open(gal_document_kind kind, gal_json_doc *doc, void *out, gal_error *err);
 
+/* FNV-1a 64 of the text that gal_document_write would write, in hexadecimal. GAL_ERR_SYSTEM without memory. */
+gal_code gal_document_hash(gal_document_kind kind, const void *document, char text[GAL_HASH_BYTES], gal_error *err);
+
 /* Reads the document whatever its kind is (a Hugging Face config.json is a model) and forgets what it says. */
 gal_code gal_document_check(gal_json_doc *doc, gal_document_kind *kind, gal_error *err);
 

@@ -43,7 +43,7 @@ typedef struct settings {
     double timeout_seconds;
     gal_tcp_place place; /* of a rank that an orchestrator has started without MPI */
     bool placed;         /* it has */
-    bool quiet, dry_run, no_overlap, graphs, deterministic, tf32;
+    bool quiet, dry_run, no_overlap, graphs, deterministic, tf32, overwrite;
 } settings;
 
 /* ---- command line ---- */
@@ -96,11 +96,16 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
         gal_option_u64("evaluate-batches", "N", "batches per validation (default: all, at most 20)",
                        &s->evaluate_batches, 1, 99999999),
         gal_option_string("save", "DIR", "write checkpoints to DIR, one at the end", &s->save_directory),
+        gal_option_flag("overwrite",
+                        "DIR may hold checkpoints of earlier runs: they stay, or give way to the same step's",
+                        &s->overwrite),
         gal_option_u64("save-every", "N", "and every N steps", &s->save_every, 1, 99999999),
         gal_option_u32("keep", "K", "keep the K newest checkpoints, 0 all (default 3)", &s->keep, 0, 1000000),
         gal_option_string("weights", "FILE", "start from the weights of a safetensors file", &s->weights_path),
         gal_option_string("export", "FILE", "write the weights at the end as a safetensors file", &s->export_path),
-        gal_option_string("resume", "PATH", "go on from a checkpoint; 'latest': the newest in --save", &s->resume),
+        gal_option_string("resume", "PATH",
+                          "go on from a checkpoint; 'latest': the newest in --save, or anew if it has none",
+                          &s->resume),
         gal_option_enum("on-nan", "when loss or gradient is not finite: stop (default), or skip the step", &s->on_nan,
                         on_nan_names, ON_NAN_COUNT),
         gal_option_flag("dry-run", "print what would be run, and run nothing", &s->dry_run),
@@ -178,6 +183,9 @@ static gal_code check_settings(const settings *s, const gal_plan *plan, gal_erro
     if (s->resume != NULL && s->weights_path != NULL) {
         return gal_fail(err, GAL_ERR_USAGE, "--weights and --resume both say where to start: give one of them");
     }
+    if (s->overwrite && s->save_directory == NULL) {
+        return gal_fail(err, GAL_ERR_USAGE, "--overwrite needs --save DIR");
+    }
     if (s->save_every > 0 && s->save_directory == NULL) {
         return gal_fail(err, GAL_ERR_USAGE, "--save-every needs --save DIR");
     }
@@ -242,6 +250,8 @@ static gal_train_options train_options(const settings *s, const gal_plan *plan, 
         .keep = s->keep,
         .skip_not_finite = s->on_nan == ON_NAN_SKIP,
         .resume_path = s->resume != NULL && strcmp(s->resume, "latest") == 0 ? s->save_directory : s->resume,
+        .resume_if_any = s->resume != NULL && strcmp(s->resume, "latest") == 0,
+        .overwrite = s->overwrite,
         .weights_path = s->weights_path,
         .export_path = s->export_path,
         .log_path = s->log_path,
@@ -356,6 +366,7 @@ static gal_code train_launched(const gal_plan *plan, const settings *s, int *arg
     GAL_TRY(gal_comm_mpi_create(0, NULL, 0, &world.comm, err));
     GAL_TRY(gal_world_same(&world, version, err));
     GAL_TRY(train(plan, s, &world, err));
+    gal_launch_done();
 cleanup:
     if (code != GAL_OK) { /* before the others can leave: mpirun ends all when one exits with an error */
         gal_rank_print_error("galrun", err);

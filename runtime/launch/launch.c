@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "runtime/comm/comm.h"
+#include "runtime/launch/launch_folder.h"
 #include "runtime/launch/launch_record.h"
 #include "runtime/launch/launch_watch.h"
 #include "runtime/launch/signals.h"
@@ -64,20 +65,29 @@ static gal_code own_path(char *path, gal_error *err)
     return GAL_OK;
 }
 
-/* mpirun's arguments, NULL at the end; the texts are the caller's. NULL without memory. */
-static char **launcher_arguments(char *program, char *ranks, char *const *arguments)
+/* The parameters of Open MPI that name where its shared memory and its session files lie. */
+static const char *const folder_parameters[] = {"btl_vader_backing_directory", "orte_tmpdir_base"};
+enum { FOLDER_PARAMETERS = sizeof folder_parameters / sizeof folder_parameters[0] };
+
+/* mpirun's arguments, NULL at the end; the texts are the caller's. folder "": none. NULL without memory. */
+static char **launcher_arguments(char *program, char *ranks, char *folder, char *const *arguments)
 {
     const size_t fixed = sizeof launcher / sizeof launcher[0];
     size_t count = 0, used = 0;
     while (arguments[count] != NULL) {
         count++;
     }
-    char **argv = calloc(fixed + 5 + count, sizeof *argv);
+    char **argv = calloc(fixed + 5 + 3 * FOLDER_PARAMETERS + count, sizeof *argv);
     if (argv == NULL) {
         return NULL;
     }
     for (; used < fixed; used++) {
         argv[used] = (char *)(uintptr_t)launcher[used];
+    }
+    for (size_t i = 0; i < FOLDER_PARAMETERS && folder[0] != '\0'; i++) {
+        argv[used++] = (char *)(uintptr_t) "--mca";
+        argv[used++] = (char *)(uintptr_t)folder_parameters[i];
+        argv[used++] = folder;
     }
     if (geteuid() == 0) {
         argv[used++] = (char *)(uintptr_t) "--allow-run-as-root";
@@ -146,6 +156,31 @@ static gal_code ended_by(const gal_launch_watch *watch, int signal_number, gal_e
                     late, signal_number, strsignal(signal_number));
 }
 
+/* How mpirun has ended when no rank failed first; the ranks have ended too. */
+static gal_code read_status(int status, const gal_launch_watch *watch, int *exit_code, gal_error *err)
+{
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_STARTED) {
+        return gal_fail(err, GAL_ERR_SYSTEM, "mpirun could not be started");
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) > SIGNAL_BASE) {
+        return ended_by(watch, WEXITSTATUS(status) - SIGNAL_BASE, err);
+    }
+    if (gal_launch_watch_all_done(watch)) { /* a signal to all of a job ends mpirun after the ranks have saved */
+        *exit_code = GAL_OK;
+        return GAL_OK;
+    }
+    if (WIFSIGNALED(status)) {
+        return gal_fail(err, GAL_ERR_DEVICE, "mpirun was ended by signal %d (%s), and with it the ranks",
+                        WTERMSIG(status), strsignal(WTERMSIG(status)));
+    }
+    if (WEXITSTATUS(status) == GAL_NO) { /* no rank ends so: mpirun itself does, by SIGTERM or SIGINT too */
+        return gal_fail(err, GAL_ERR_DEVICE, "mpirun has ended the ranks before their work was done: %s",
+                        gal_signals_came() ? "it was told to by a signal" : "it gave no reason (exit code 1)");
+    }
+    *exit_code = WEXITSTATUS(status);
+    return GAL_OK;
+}
+
 static gal_code wait_for(pid_t child, gal_launch_watch *watch, double deadline_seconds, int *exit_code, gal_error *err)
 {
     int status = 0;
@@ -161,31 +196,22 @@ static gal_code wait_for(pid_t child, gal_launch_watch *watch, double deadline_s
             return gal_fail(err, GAL_ERR_SYSTEM, "mpirun: %s", strerror(errno));
         }
     }
-    if (code != GAL_OK) {
-        return code;
+    gal_launch_watch_end_ranks(watch); /* a launcher that was killed leaves them running, and saving */
+    while (waitpid(-1, NULL, WNOHANG) > 0) {
     }
-    if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_STARTED) {
-        return gal_fail(err, GAL_ERR_SYSTEM, "mpirun could not be started");
-    }
-    if (WIFSIGNALED(status)) {
-        return gal_fail(err, GAL_ERR_DEVICE, "mpirun was ended by signal %d (%s)", WTERMSIG(status),
-                        strsignal(WTERMSIG(status)));
-    }
-    if (WEXITSTATUS(status) > SIGNAL_BASE) {
-        return ended_by(watch, WEXITSTATUS(status) - SIGNAL_BASE, err);
-    }
-    *exit_code = WEXITSTATUS(status);
-    return GAL_OK;
+    return code != GAL_OK ? code : read_status(status, watch, exit_code, err);
 }
 
 gal_code gal_launch(const gal_launch_options *options, int *exit_code, gal_error *err)
 {
     gal_code code = GAL_OK;
-    char program[PROGRAM_BYTES], ranks[NUMBER_BYTES], threads[NUMBER_BYTES];
+    char program[PROGRAM_BYTES], ranks[NUMBER_BYTES], threads[NUMBER_BYTES], folder[GAL_LAUNCH_FOLDER_BYTES];
     gal_launch_watch watch = gal_launch_watch_none;
     gal_error seen = {0};
-    char **argv = launcher_arguments(program, ranks, options->arguments);
+    gal_launch_folder_make(folder);
+    char **argv = launcher_arguments(program, ranks, folder, options->arguments);
     if (argv == NULL) {
+        gal_launch_folder_remove(folder);
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: mpirun");
     }
     snprintf(ranks, sizeof ranks, "%u", options->rank_count);
@@ -193,6 +219,7 @@ gal_code gal_launch(const gal_launch_options *options, int *exit_code, gal_error
     GAL_TRY(own_path(program, err));
     GAL_TRY(gal_launch_watch_open(&watch, options->rank_count, err));
     gal_signals_forward(0);
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* ranks of a launcher that was killed become children of this process */
     const bool terminal = isatty(STDERR_FILENO) != 0;
     const pid_t child = fork();
     if (child == 0) {
@@ -212,6 +239,7 @@ gal_code gal_launch(const gal_launch_options *options, int *exit_code, gal_error
 cleanup:
     gal_signals_forward(0);
     gal_launch_watch_close(&watch);
+    gal_launch_folder_remove(folder);
     free(argv);
     return code;
 }

@@ -104,6 +104,11 @@ void gal_launch_register(void)
     (void)tell(GAL_LAUNCH_STARTED, NULL);
 }
 
+void gal_launch_done(void)
+{
+    (void)tell(GAL_LAUNCH_DONE, NULL);
+}
+
 bool gal_launch_say(const gal_error *err)
 {
     message out = {.error = *err};

@@ -25,6 +25,10 @@ void gal_launch_register(void);
  * or it does not take it. */
 bool gal_launch_say(const gal_error *err);
 
+/* Tells the process that ran gal_launch that this rank's work is done and saved: if the launcher is ended by a signal
+ * from then on, nothing is lost. */
+void gal_launch_done(void);
+
 /* Under a foreign launcher a rank that is blocked for longer than deadline_seconds says so in one line that begins with
  * "program: error: ", and ends with GAL_ERR_DEVICE. Rank r waits 2 (r + 1) seconds more (10 at most): a roll call comes
  * first, then the lowest rank, and the launcher ends the others when one has ended. Uses SIGALRM, and the signals of

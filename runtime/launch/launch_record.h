@@ -15,7 +15,8 @@ typedef enum gal_launch_event {
     GAL_LAUNCH_STARTED,
     GAL_LAUNCH_BLOCKED,
     GAL_LAUNCH_UNBLOCKED,
-    GAL_LAUNCH_FAILED
+    GAL_LAUNCH_FAILED,
+    GAL_LAUNCH_DONE
 } gal_launch_event;
 
 /* member_count uint32_t follow: the ranks it waits for, the first ones of many; 0: all. After GAL_LAUNCH_FAILED a

@@ -19,10 +19,12 @@
 #define LAUNCHER UINT32_MAX
 #define PIPE (UINT32_MAX - 1)
 
-enum { EVENTS_MAX = 64, PATH_BYTES = 64, LIST_BYTES = 512, STATUS_BYTES = 512 };
+enum { ENDING_MILLISECONDS = 20, EVENTS_MAX = 64, PATH_BYTES = 64, LIST_BYTES = 512, STATUS_BYTES = 512 };
 
 /* What a rank says at its end comes through mpirun. */
 static const double dying_seconds = 0.3;
+/* A killed process that is writing ends when the write does. */
+static const double ending_seconds = 10.0;
 
 /* pidfd < 0: not started, or ended. */
 struct gal_launch_watched {
@@ -30,6 +32,7 @@ struct gal_launch_watched {
     pid_t process; /* 0: not started */
     bool joined;   /* has left the start of MPI */
     bool blocked;
+    bool done;            /* its work is */
     double since_seconds; /* blocked */
     char text[GAL_LAUNCH_TEXT_BYTES];
     uint32_t member_count; /* 0: all */
@@ -100,6 +103,15 @@ bool gal_launch_watch_kill(const gal_launch_watch *watch)
     return any;
 }
 
+bool gal_launch_watch_all_done(const gal_launch_watch *watch)
+{
+    bool all = true;
+    for (uint32_t r = 0; r < watch->rank_count; r++) {
+        all = all && watch->rank[r].done;
+    }
+    return all;
+}
+
 /* ---- what is heard ---- */
 
 static void note_ended(gal_launch_watch *watch, uint32_t r)
@@ -159,6 +171,7 @@ static bool read_record(gal_launch_watch *watch)
             note_ended(watch, record.rank);
         }
     }
+    rank->done = rank->done || record.event == GAL_LAUNCH_DONE;
     rank->joined = rank->joined || record.event == GAL_LAUNCH_UNBLOCKED;
     rank->blocked = record.event == GAL_LAUNCH_BLOCKED && rank->pidfd >= 0; /* else it has ended since */
     rank->since_seconds = gal_now_seconds();
@@ -368,4 +381,15 @@ cleanup:
         close(launcher_pidfd);
     }
     return code;
+}
+
+void gal_launch_watch_end_ranks(gal_launch_watch *watch)
+{
+    bool ignored = false;
+    const double end_seconds = gal_now_seconds() + ending_seconds;
+    gal_launch_watch_hear(watch);
+    while (gal_launch_watch_kill(watch) && gal_now_seconds() < end_seconds) {
+        take_events(watch, ENDING_MILLISECONDS, &ignored);
+        gal_launch_watch_hear(watch);
+    }
 }

@@ -44,8 +44,13 @@ gal_code gal_launch_watch_wait(gal_launch_watch *watch, pid_t launcher, double d
 void gal_launch_watch_hear(gal_launch_watch *watch);
 /* "rank 1, rank 3": those that have not started; a long list is cut. "": all have. */
 void gal_launch_watch_list_late(const gal_launch_watch *watch, char *text, size_t capacity);
+/* Whether all ranks have said that their work is done. */
+bool gal_launch_watch_all_done(const gal_launch_watch *watch);
 /* Kills the ranks that are known and have not ended; false if there is none. */
 bool gal_launch_watch_kill(const gal_launch_watch *watch);
+/* For when the launcher has ended: kills the ranks that it has left, those too that make themselves known meanwhile,
+ * and returns when they have ended, or after some seconds (a process in the kernel's hands cannot end). */
+void gal_launch_watch_end_ranks(gal_launch_watch *watch);
 void gal_launch_watch_close(gal_launch_watch *watch);
 
 #endif

@@ -1,7 +1,6 @@
 #include "runtime/launch/signals.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -69,6 +68,11 @@ void gal_signals_forward(pid_t child)
     child_process = (sig_atomic_t)child;
     handle(SIGTERM, forward);
     handle(SIGINT, forward);
+}
+
+bool gal_signals_came(void)
+{
+    return first_seconds != 0;
 }
 
 void gal_signals_restore(void)

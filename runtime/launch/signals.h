@@ -5,6 +5,7 @@
 #define GAL_RUNTIME_LAUNCH_SIGNALS_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 /* From the first call on SIGTERM and SIGINT, and SIGUSR1, which gal_launch sends for them, ask for an orderly end: the
@@ -14,6 +15,8 @@ const volatile sig_atomic_t *gal_stop_on_signals(void);
 /* From here on SIGTERM and SIGINT go to the child instead: the first as SIGUSR1, a second as it is. 0: there is no
  * child, they go nowhere. */
 void gal_signals_forward(pid_t child);
+/* Whether a signal that asks for an end has come. */
+bool gal_signals_came(void);
 /* In a child: SIGTERM and SIGINT end it, as they do by default. */
 void gal_signals_restore(void);
 

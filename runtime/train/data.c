@@ -3,10 +3,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "runtime/train/fingerprint.h"
 #include "runtime/train/images.h"
 #include "runtime/train/lines.h"
 #include "runtime/train/masking.h"
 #include "runtime/train/token_file.h"
+#include "schemas/base/fnv.h"
 
 /* Tokens [first, first + token_count) of a file, or images [first, first + window_count). */
 typedef struct split {
@@ -218,6 +220,44 @@ uint64_t gal_data_validation_windows(const gal_data *data)
 uint64_t gal_data_train_tokens(const gal_data *data)
 {
     return data->train.token_count;
+}
+
+/* The tokens, and the index where it says how long the sequences are. */
+static gal_code fingerprint_tokens(const gal_token_file *file, uint64_t *fingerprint, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    char index[GAL_TOKEN_PATH_BYTES];
+    GAL_TRY(gal_fingerprint_file(file->path, fingerprint, err));
+    if (file->indexed && gal_token_file_index_path(file, index)) {
+        GAL_TRY(gal_fingerprint_file(index, fingerprint, err));
+    }
+cleanup:
+    return code;
+}
+
+static gal_code fingerprint_images(const char *path, const char *labels_path, uint64_t *fingerprint, gal_error *err)
+{
+    const gal_code code = gal_fingerprint_file(path, fingerprint, err);
+    return code == GAL_OK ? gal_fingerprint_file(labels_path, fingerprint, err) : code;
+}
+
+gal_code gal_data_fingerprint(const gal_data *data, gal_data_content *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_data_options *o = &data->options;
+    const bool images = data->images != NULL;
+    gal_data_content found = {.training = GAL_FNV_START, .validation = GAL_FNV_START};
+    GAL_TRY(images ? fingerprint_images(o->path, o->labels_path, &found.training, err)
+                   : fingerprint_tokens(&data->file, &found.training, err));
+    if (o->validation_path == NULL) {
+        found.validation = found.training;
+    } else {
+        GAL_TRY(images ? fingerprint_images(o->validation_path, o->validation_labels_path, &found.validation, err)
+                       : fingerprint_tokens(&data->validation_file, &found.validation, err));
+    }
+    *out = found;
+cleanup:
+    return code;
 }
 
 static gal_code count_chunk(void *context, uint64_t first, const int32_t *tokens, size_t count, gal_error *err)

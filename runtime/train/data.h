@@ -47,6 +47,14 @@ uint64_t gal_data_train_windows(const gal_data *data);
 uint64_t gal_data_validation_windows(const gal_data *data);
 uint64_t gal_data_train_tokens(const gal_data *data); /* of images: their number */
 
+typedef struct gal_data_content {
+    uint64_t training;   /* fingerprint of the files of the training split */
+    uint64_t validation; /* of those of the validation split; the same files if it has none of its own */
+} gal_data_content;
+
+/* Names for the content of the files of the data (fingerprint.h). GAL_ERR_SYSTEM: a file cannot be read any more. */
+gal_code gal_data_fingerprint(const gal_data *data, gal_data_content *out, gal_error *err);
+
 /* Entropy in nats of the distribution of single tokens, or labels, over the training and the validation split: the loss
  * of a model that knows the frequencies and nothing else; NAN if they cannot be read. */
 double gal_data_unigram_entropy(const gal_data *data);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "runtime/narrow.h"
+#include "runtime/train/checkpoint_folder.h"
 #include "runtime/train/weights.h"
 #include "schemas/base/json.h"
 

@@ -26,6 +26,13 @@ void gal_shard_path(const char *directory, uint32_t rank, char *path)
     GAL_ASSERT(snprintf(path, GAL_PATH_BYTES, "%s/rank-%05u.bin", directory, rank) < GAL_PATH_BYTES);
 }
 
+bool gal_shard_is_name(const char *name)
+{
+    static const char beginning[] = "rank-", ending[] = ".bin";
+    const size_t digits = strspn(name + (strncmp(name, beginning, 5) == 0 ? 5 : 0), "0123456789");
+    return strncmp(name, beginning, 5) == 0 && digits >= 5 && strcmp(name + 5 + digits, ending) == 0;
+}
+
 /* Bytes of an element in the file: of every part the same. */
 static uint64_t item_bytes(const gal_program *program)
 {
@@ -114,7 +121,7 @@ gal_code gal_shard_write(const char *directory, const gal_checkpoint_state *stat
     gal_shard_record written = {.checksum = GAL_FNV_START};
     char *chunk = malloc(CHUNK_BYTES);
     gal_shard_path(directory, program->stage * program->device_count + state->device, path);
-    const int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (descriptor < 0 || chunk == NULL) {
         code = descriptor < 0 ? system_failure(err, path) : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: %s", path);
         goto cleanup;

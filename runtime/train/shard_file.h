@@ -3,6 +3,7 @@
 #define GAL_RUNTIME_TRAIN_SHARD_FILE_H
 
 #include "runtime/train/checkpoint.h"
+#include "runtime/train/checkpoint_folder.h"
 
 typedef struct gal_shard_record {
     uint64_t file_bytes;
@@ -11,6 +12,9 @@ typedef struct gal_shard_record {
 
 /* DIR/rank-00003.bin, at most GAL_PATH_BYTES with its NUL. */
 void gal_shard_path(const char *directory, uint32_t rank, char *path);
+
+/* Whether a file name is that of a shard. */
+bool gal_shard_is_name(const char *name);
 
 /* Writes this rank's file and synchronises it to disk; *record is what was written. GAL_ERR_SYSTEM. */
 gal_code gal_shard_write(const char *directory, const gal_checkpoint_state *state, gal_shard_record *record,

@@ -251,6 +251,11 @@ static bool beside(const char *path, const char *suffix, char out[GAL_TOKEN_PATH
     return snprintf(out, GAL_TOKEN_PATH_BYTES, "%.*s%s", stem, path, suffix) < GAL_TOKEN_PATH_BYTES;
 }
 
+bool gal_token_file_index_path(const gal_token_file *file, char path[GAL_TOKEN_PATH_BYTES])
+{
+    return beside(file->path, ".idx", path);
+}
+
 static gal_code read_form(const char *path, gal_token_file *out, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -293,7 +298,7 @@ gal_code gal_token_file_sequences(const gal_token_file *file,
     index_header header = {0};
     uint64_t begin = 0;
     gal_token_file index = {.descriptor = -1};
-    if (!file->indexed || !beside(file->path, ".idx", path)) {
+    if (!file->indexed || !gal_token_file_index_path(file, path)) {
         return gal_fail(err, GAL_ERR_DOCUMENT,
                         "%s: the model pads: its samples are the lines of a text or the sequences of an .idx file, and "
                         "here is neither",

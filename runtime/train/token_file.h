@@ -32,6 +32,9 @@ typedef struct gal_token_file {
 gal_code gal_token_file_open(const char *path, uint32_t vocabulary, gal_token_file *out, gal_error *err);
 void gal_token_file_close(gal_token_file *file);
 
+/* The path of the .idx file beside an indexed file's tokens; false if it is too long. */
+bool gal_token_file_index_path(const gal_token_file *file, char path[GAL_TOKEN_PATH_BYTES]);
+
 /* Tokens [first, first + count). GAL_ERR_SYSTEM: the file has shrunk since it was opened, or cannot be read. */
 gal_code gal_token_file_read(const gal_token_file *file, uint64_t first, size_t count, int32_t *out, gal_error *err);
 

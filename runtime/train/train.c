@@ -1,6 +1,7 @@
 #include "runtime/train/train.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,8 +11,10 @@
 #include "runtime/train/safetensors.h"
 #include "runtime/train/session.h"
 #include "runtime/train/trace_file.h"
+#include "runtime/train/train_agreement.h"
 #include "runtime/train/weights.h"
 #include "schemas/base/clock.h"
+#include "schemas/base/fnv.h"
 
 enum { TIMED_STEPS_MAX = 1 << 20, DEFAULT_EVALUATE_BATCHES = 20, WHERE_BYTES = 96 };
 
@@ -24,8 +27,10 @@ typedef struct run {
     const gal_train_options *options;
     gal_world world;
     gal_data *data;
+    gal_data_content content; /* of the data's files */
     gal_session *session;
     gal_checkpoint_position position;
+    gal_save_folder folder; /* of --save; zeroed without */
     gal_train_progress progress;
     gal_step_record record; /* of the newest step */
     gal_exposure exposure;  /* sum over this rank's steps without the first */
@@ -123,13 +128,29 @@ static void resume_scale(run *r)
     }
 }
 
+/* Other data may be meant, and is said. */
+static void warn_of_other_data(const run *r, const gal_checkpoint_position *saved)
+{
+    if (gal_world_rank(&r->world) != 0) {
+        return;
+    }
+    if (saved->train_windows != gal_data_train_windows(r->data)) {
+        gal_log_line(r->options->log, GAL_LOG_WARN,
+                     "the checkpoint was made with other data (%llu training windows, now %llu): their order does not "
+                     "continue",
+                     (unsigned long long)saved->train_windows, (unsigned long long)gal_data_train_windows(r->data));
+    } else if (saved->data_fingerprint != 0 && saved->data_fingerprint != r->content.training) {
+        gal_log_line(r->options->log, GAL_LOG_WARN,
+                     "the checkpoint was made with other data: as many training windows, other content");
+    }
+}
+
 static gal_code resume(run *r, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_checkpoint_state state = gal_session_state(r->session);
-    const uint64_t train_windows = gal_data_train_windows(r->data);
     const uint64_t seed = r->position.seed;
-    GAL_TRY(gal_checkpoint_load(r->options->resume_path, &state, &r->position, &r->world, err));
+    GAL_TRY(gal_checkpoint_load(r->options->resume_path, &state, &r->position, &r->world, r->options->log, err));
     if (r->options->seed_given && r->position.seed != seed) {
         code = gal_fail(err, GAL_ERR_USAGE, "%s was started with --seed %llu, this run asks for %llu",
                         r->options->resume_path, (unsigned long long)r->position.seed, (unsigned long long)seed);
@@ -140,14 +161,54 @@ static gal_code resume(run *r, gal_error *err)
     }
     GAL_TRY(gal_world_agree(&r->world, code, err));
     resume_scale(r);
-    if (r->position.train_windows != train_windows && gal_world_rank(&r->world) == 0) {
-        gal_log_line(r->options->log, GAL_LOG_WARN,
-                     "the checkpoint was made with other data (%llu training windows, now %llu): their order does not "
-                     "continue",
-                     (unsigned long long)r->position.train_windows, (unsigned long long)train_windows);
+    warn_of_other_data(r, &r->position);
+    if (r->position.run[0] != '\0') { /* the same run goes on */
+        memcpy(r->folder.run, r->position.run, sizeof r->folder.run);
     }
 cleanup:
     return code;
+}
+
+/* Whether there is a checkpoint to go on from. The first run of a supervisor that always says --resume latest has
+ * none. */
+static gal_code find_resume(run *r, bool *resumes, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    *resumes = r->options->resume_path != NULL;
+    if (*resumes && r->options->resume_if_any) {
+        GAL_TRY(gal_checkpoint_exists(r->options->resume_path, &r->world, resumes, err));
+        if (!*resumes) {
+            gal_log_line(r->options->log, GAL_LOG_INFO, "%s has no checkpoint yet: the run starts anew",
+                         r->options->resume_path);
+        }
+    }
+cleanup:
+    return code;
+}
+
+/* The identity of a run that starts anew: plan, seed and data decide what it computes. */
+static gal_code name_run(run *r, gal_error *err)
+{
+    char plan[GAL_HASH_BYTES];
+    const gal_code code = gal_checkpoint_plan_hash(r->plan, plan, err);
+    if (code == GAL_OK) {
+        uint64_t hash = gal_fnv(GAL_FNV_START, plan, sizeof plan);
+        hash = gal_fnv(hash, &r->position.seed, sizeof r->position.seed);
+        hash = gal_fnv(hash, &r->content.training, sizeof r->content.training);
+        snprintf(r->position.run, sizeof r->position.run, "%016llx", (unsigned long long)hash);
+    }
+    return gal_world_agree(&r->world, code, err);
+}
+
+static gal_code open_folder(run *r, gal_error *err)
+{
+    const gal_save_folder_options options = {.directory = r->options->save_directory,
+                                             .run = r->position.run,
+                                             .may_hold_others =
+                                                 r->options->resume_path != NULL || r->options->overwrite,
+                                             .stop = r->options->stop,
+                                             .log = r->options->log};
+    return options.directory != NULL ? gal_save_folder_open(&options, &r->world, &r->folder, err) : GAL_OK;
 }
 
 static gal_code start_anew(run *r, gal_error *err)
@@ -205,6 +266,7 @@ static gal_code start(run *r, gal_error *err)
 {
     gal_code code = GAL_OK;
     /* A device takes times where it is asked to: it costs. */
+    bool resumes = false;
     const bool traced = r->options->backend == NULL || r->options->trace_path != NULL;
     const gal_session_options session = {.backend = r->options->backend,
                                          .tokens = {r, fill_tokens, fill_patches, fill_lengths, count_targets},
@@ -225,17 +287,18 @@ static gal_code start(run *r, gal_error *err)
     r->timed_seconds = malloc((size_t)(timed + 1) * sizeof *r->timed_seconds);
     code = r->timed_seconds != NULL ? open_data(r, err) : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: step times");
     GAL_TRY(gal_world_agree(&r->world, code, err));
+    GAL_TRY(gal_train_agree(r->plan, r->options, r->data, &r->world, &r->content, err));
+    GAL_TRY(name_run(r, err));
+    GAL_TRY(open_folder(r, err));
+    GAL_TRY(find_resume(r, &resumes, err));
     GAL_TRY(gal_session_create(r->plan, &r->world, &session, &r->session, err));
     GAL_TRY(start_record(r, err));
     if (r->options->export_path != NULL) {
         GAL_TRY(gal_safetensors_probe(r->options->export_path, &r->world, err));
     }
-    if (r->options->resume_path != NULL) {
-        GAL_TRY(resume(r, err));
-    } else {
-        GAL_TRY(start_anew(r, err));
-    }
+    GAL_TRY((resumes ? resume : start_anew)(r, err));
     r->position.train_windows = gal_data_train_windows(r->data);
+    r->position.data_fingerprint = r->content.training;
     choose_evaluation(r);
     GAL_TRY(gal_world_agree(&r->world, start_progress(r, err), err));
 cleanup:
@@ -423,7 +486,7 @@ static gal_code save(run *r, gal_error *err)
         return GAL_OK;
     }
     r->position.loss_scaling = gal_engine_loss_scaling(r->session->engine);
-    GAL_TRY(gal_checkpoint_save(r->options->save_directory, &state, &r->position, r->options->keep, &r->world, err));
+    GAL_TRY(gal_checkpoint_save(&r->folder, &state, &r->position, r->options->keep, &r->world, err));
     r->saved_step = r->position.step;
     r->summary.saved = true;
     if (gal_world_rank(&r->world) == 0) {
@@ -606,6 +669,7 @@ gal_code gal_train(const gal_plan *plan, const gal_world *world, const gal_train
     r.summary.stage = NULL;
 cleanup:
     (void)gal_train_progress_close(&r.progress, NULL);
+    gal_save_folder_close(&r.folder);
     gal_train_summary_free(&r.summary);
     gal_step_record_free(&r.record);
     gal_session_free(r.session);

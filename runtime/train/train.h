@@ -30,7 +30,9 @@ typedef struct gal_train_options {
     uint64_t save_every;          /* steps; 0: at the end only */
     uint32_t keep;                /* checkpoints; 0: all */
     bool skip_not_finite;         /* a step whose loss or gradient is not finite is left out, and counted */
+    bool overwrite;               /* save_directory may hold checkpoints of earlier runs, which stay or are replaced */
     const char *resume_path;      /* NULL: start anew */
+    bool resume_if_any;           /* a resume_path without a checkpoint: start anew, and say so */
     const char *weights_path;     /* initial weights (safetensors.h); NULL: drawn; not with resume_path */
     const char *export_path;      /* the weights at the end (safetensors.h); NULL: none */
     const char *log_path;         /* JSON lines or CSV (run_log.h); NULL: none */

@@ -37,13 +37,21 @@ gal_code gal_world_same(const gal_world *world, const char *mine, gal_error *err
     }
     snprintf(text, sizeof text, "%s", mine);
     memcpy(first, text, sizeof first);
-    GAL_TRY(gal_comm_broadcast(world->comm, 0, first, sizeof first, world->deadline_seconds, err));
+    GAL_TRY(gal_world_share(world, first, sizeof first, err));
     if (strcmp(text, first) != 0) {
         code = gal_fail(err, GAL_ERR_USAGE, "this rank runs %s, rank 0 runs %s", text, first);
     }
     GAL_TRY(gal_world_agree(world, code, err));
 cleanup:
     return code;
+}
+
+gal_code gal_world_share(const gal_world *world, void *bytes, uint64_t byte_count, gal_error *err)
+{
+    if (world->comm == NULL) {
+        return GAL_OK;
+    }
+    return gal_comm_broadcast(world->comm, 0, bytes, byte_count, world->deadline_seconds, err);
 }
 
 gal_code gal_world_gather(const gal_world *world, const void *mine, uint64_t byte_count, void *all, gal_error *err)

@@ -20,6 +20,8 @@ gal_code gal_world_maximum(const gal_world *world, double *values, uint32_t coun
 /* GAL_ERR_USAGE on all ranks unless mine (a NUL-terminated text, of what all must have in common) is the same on all;
  * the message names the lowest rank that differs from rank 0: "rank 2: this rank runs B, rank 0 runs A". */
 gal_code gal_world_same(const gal_world *world, const char *mine, gal_error *err);
+/* bytes[byte_count] become rank 0's on all ranks. */
+gal_code gal_world_share(const gal_world *world, void *bytes, uint64_t byte_count, gal_error *err);
 /* all[world size][byte_count] on rank 0, NULL elsewhere. */
 gal_code gal_world_gather(const gal_world *world, const void *mine, uint64_t byte_count, void *all, gal_error *err);
 

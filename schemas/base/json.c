@@ -415,7 +415,7 @@ void gal_json_accept_unknown(const gal_json_cursor *at)
     }
 }
 
-void gal_json_expect_document(const gal_json_cursor *root, const char *name, uint32_t version)
+uint32_t gal_json_expect_versions(const gal_json_cursor *root, const char *name, uint32_t oldest, uint32_t newest)
 {
     gal_json_cursor document = member(root, "document");
     const char *text = text_at(&document);
@@ -424,7 +424,21 @@ void gal_json_expect_document(const gal_json_cursor *root, const char *name, uin
     }
     gal_json_cursor number = member(root, "version");
     uint64_t found = u64_at(&number, 0, UINT32_MAX);
-    if (root->doc->error.code == GAL_OK && found != version) {
-        gal_json_record(&number, GAL_JSON_AT_VALUE, GAL_JSON_GOT_VALUE, "must be %u", version);
+    if (root->doc->error.code != GAL_OK) {
+        return 0;
     }
+    if (found < oldest || found > newest) {
+        if (oldest == newest) {
+            gal_json_record(&number, GAL_JSON_AT_VALUE, GAL_JSON_GOT_VALUE, "must be %u", newest);
+        } else {
+            gal_json_record(&number, GAL_JSON_AT_VALUE, GAL_JSON_GOT_VALUE, "must be %u to %u", oldest, newest);
+        }
+        return 0;
+    }
+    return (uint32_t)found;
+}
+
+void gal_json_expect_document(const gal_json_cursor *root, const char *name, uint32_t version)
+{
+    (void)gal_json_expect_versions(root, name, version, version);
 }

@@ -83,6 +83,8 @@ void gal_json_error_at_path(gal_json_doc *doc, const char *path, const char *tex
 
 /* Checks {"document": name, "version": version}; the first two keys of each of our documents. */
 void gal_json_expect_document(const gal_json_cursor *root, const char *name, uint32_t version);
+/* The same for a reader of several versions, oldest to newest. Returns the one found, 0 after an error. */
+uint32_t gal_json_expect_versions(const gal_json_cursor *root, const char *name, uint32_t oldest, uint32_t newest);
 enum { GAL_HASH_BYTES = 17 }; /* 16 hexadecimal digits and NUL */
 /* FNV-1a 64 of the document's bytes. */
 void gal_json_hash(const gal_json_doc *doc, char text[GAL_HASH_BYTES]);

@@ -75,7 +75,7 @@ points=0
 all=$scratch/serial-all
 sweep 'killed: three saves, the oldest removed' kill 1 '' serial "$scratch/serial-1" "$all" \
     --steps 4 --save-every 1 --keep 1 --resume latest
-sweep 'killed: a step saved again' kill 1 '' serial "$scratch/serial-1" "$all $scratch/serial-other" --steps 1 --seed 2
+sweep 'killed: a step saved again' kill 1 '' serial "$scratch/serial-1" "$all $scratch/serial-other" --steps 1 --seed 2 --overwrite
 for rank in 0 2; do
     sweep "killed: rank $rank of four" kill 9 $rank mixed "$scratch/mixed-1" "$scratch/mixed-all" \
         --steps 2 --keep 1 --resume latest

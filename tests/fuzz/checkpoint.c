@@ -47,8 +47,9 @@ static void make(gal_fuzz_checkpoint *out)
     GAL_FUZZ_REQUIRE(gal_device_host.allocate(program->arena_bytes, true, &memory, &err) == GAL_OK);
     out->state = (gal_checkpoint_state){.plan = &plan, .program = program, .ops = &gal_device_host, .memory = &memory};
     const gal_checkpoint_position position = {.step = STEP, .seed = 1, .train_windows = 5};
-    const char *folder = gal_fuzz_path("save");
-    GAL_FUZZ_REQUIRE(gal_checkpoint_save(folder, &out->state, &position, 0, &alone, &err) == GAL_OK);
+    const gal_save_folder folder = {.directory = gal_fuzz_path("save"), .run = "0123456789abcdef"};
+    GAL_FUZZ_REQUIRE(mkdir(folder.directory, 0777) == 0);
+    GAL_FUZZ_REQUIRE(gal_checkpoint_save(&folder, &out->state, &position, 0, &alone, &err) == GAL_OK);
     out->directory = gal_fuzz_path("save/step-00000007");
     out->index_path = gal_fuzz_path("save/step-00000007/index.json");
     out->shard_path = gal_fuzz_path("save/step-00000007/rank-00000.bin");
@@ -67,7 +68,7 @@ gal_code gal_fuzz_checkpoint_load(const gal_fuzz_checkpoint *checkpoint)
 {
     gal_error err = {0};
     gal_checkpoint_position position = {.step = UINT64_MAX};
-    gal_code code = gal_checkpoint_load(checkpoint->directory, &checkpoint->state, &position, &alone, &err);
+    gal_code code = gal_checkpoint_load(checkpoint->directory, &checkpoint->state, &position, &alone, NULL, &err);
     GAL_FUZZ_REQUIRE((position.step == UINT64_MAX) == (code != GAL_OK));
     if (code != GAL_OK) {
         GAL_FUZZ_REQUIRE(code == GAL_ERR_DOCUMENT);

@@ -12,8 +12,8 @@
  *     GALPLAN_FAULT_RANK=2             only in this rank of Open MPI
  *     GALPLAN_FAULT_FILE=/tmp/count    the calls so far, as a number, rewritten at each
  *
- * Counted: open for creation, mkdir, write, pwrite, fsync, close, rename, renameat2, unlink, rmdir; of unreadable and
- * ended pread alone, of short pread and pwrite. */
+ * Counted: open and openat for creation, mkdir, write, pwrite, fsync, close, rename, renameat2, unlink, unlinkat,
+ * rmdir; of unreadable and ended pread alone, of short pread and pwrite. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -132,6 +132,27 @@ int open(const char *path, int flags, ...)
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
+/* A name below an open folder, or a path. */
+static bool below_at(int folder_descriptor, const char *path)
+{
+    return path[0] == '/' || folder_descriptor == AT_FDCWD ? below(path) : descriptor_below(folder_descriptor);
+}
+
+int openat(int folder_descriptor, const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+    if ((flags & O_CREAT) != 0) {
+        va_list rest;
+        va_start(rest, flags);
+        mode = va_arg(rest, mode_t);
+        va_end(rest);
+        if (below_at(folder_descriptor, path) && refused()) {
+            return -1;
+        }
+    }
+    return (int)syscall(SYS_openat, folder_descriptor, path, flags, mode);
+}
+
 int mkdir(const char *path, mode_t mode)
 {
     return below(path) && refused() ? -1 : (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
@@ -203,6 +224,14 @@ int unlink(const char *path)
         passed();
     }
     return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
+int unlinkat(int folder_descriptor, const char *path, int flags)
+{
+    if (below_at(folder_descriptor, path)) {
+        passed();
+    }
+    return (int)syscall(SYS_unlinkat, folder_descriptor, path, flags);
 }
 
 int rmdir(const char *path)

@@ -1,4 +1,6 @@
 /* Checkpoints: what is written is read back to the same bits by every device; what is damaged or foreign is refused. */
+#include <dirent.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -175,14 +177,31 @@ static void test_shards_of_every_strategy(void **state)
 
 static const gal_world alone = {.deadline_seconds = 10.0};
 
-static void save(const stage *s, uint64_t step, uint32_t keep)
+/* A folder without an owner: the tests of this file are alone in theirs. */
+static gal_save_folder folder_of(const char *run)
+{
+    static char path[3 * PATH_BYTES];
+    gal_save_folder folder = {.directory = path};
+    snprintf(path, sizeof path, "%s/save", gal_scratch_folder);
+    snprintf(folder.run, sizeof folder.run, "%s", run);
+    assert_true(mkdir(path, 0777) == 0 || errno == EEXIST);
+    return folder;
+}
+
+static void save_as(const stage *s, const char *run, uint64_t step, uint32_t keep)
 {
     gal_error err = {0};
     const gal_checkpoint_state state = state_of(s, 0);
-    const gal_checkpoint_position position = {.step = step, .seed = 5, .train_windows = 17};
-    if (gal_checkpoint_save(below("save"), &state, &position, keep, &alone, &err) != GAL_OK) {
+    const gal_save_folder folder = folder_of(run);
+    const gal_checkpoint_position position = {.step = step, .seed = 5, .train_windows = 17, .data_fingerprint = 18};
+    if (gal_checkpoint_save(&folder, &state, &position, keep, &alone, &err) != GAL_OK) {
         fail_msg("%s", err.text);
     }
+}
+
+static void save(const stage *s, uint64_t step, uint32_t keep)
+{
+    save_as(s, "00000000000000aa", step, keep);
 }
 
 static void assert_refused(const stage *s, const char *path, gal_code code, const char *text)
@@ -190,7 +209,7 @@ static void assert_refused(const stage *s, const char *path, gal_code code, cons
     gal_error err = {0};
     gal_checkpoint_position position = {.step = 99};
     const gal_checkpoint_state state = state_of(s, 0);
-    assert_int_equal(gal_checkpoint_load(path, &state, &position, &alone, &err), code);
+    assert_int_equal(gal_checkpoint_load(path, &state, &position, &alone, NULL, &err), code);
     assert_int_equal(position.step, 99);
     if (strstr(err.text, text) == NULL) {
         fail_msg("got: %s", err.text);
@@ -201,6 +220,18 @@ static bool exists(const char *name)
 {
     struct stat status;
     return stat(below(name), &status) == 0;
+}
+
+static int count_entries(const char *name)
+{
+    int count = -2; /* without . and .. */
+    DIR *opened = opendir(below(name));
+    assert_non_null(opened);
+    while (readdir(opened) != NULL) {
+        count++;
+    }
+    closedir(opened);
+    return count;
 }
 
 /* Saves at 1, 2, 3, again 3, keeping two: 2 and 3 remain, `latest` is 3, nothing unfinished is left. */
@@ -218,16 +249,17 @@ static void test_save_keep_load(void **state)
     save(&s, 3, 2);
     assert_false(exists("save/step-00000001"));
     assert_true(exists("save/step-00000002/index.json"));
-    assert_false(exists("save/next.partial"));
-    assert_false(exists("save/removed.partial"));
+    assert_int_equal(count_entries("save"), 3); /* two steps and latest: nothing unfinished */
     visit(&s, true);
     const gal_checkpoint_state at = state_of(&s, 0);
-    assert_int_equal(gal_checkpoint_load(below("save"), &at, &position, &alone, &err), GAL_OK);
+    assert_int_equal(gal_checkpoint_load(below("save"), &at, &position, &alone, NULL, &err), GAL_OK);
     assert_int_equal(position.step, 3);
     assert_int_equal(position.seed, 5);
     assert_int_equal(position.train_windows, 17);
+    assert_int_equal(position.data_fingerprint, 18);
+    assert_string_equal(position.run, "00000000000000aa");
     visit(&s, true);
-    assert_int_equal(gal_checkpoint_load(below("save/step-00000002"), &at, &position, &alone, &err), GAL_OK);
+    assert_int_equal(gal_checkpoint_load(below("save/step-00000002"), &at, &position, &alone, NULL, &err), GAL_OK);
     assert_int_equal(position.step, 2);
     visit(&s, true);
     close_stage(&s);
@@ -251,13 +283,13 @@ static void test_refusals(void **state)
     assert_refused(&s, below("nowhere"), GAL_ERR_SYSTEM, "no checkpoint");
     save(&s, 4, 0);
     change_file("save/step-00000004/rank-00000.bin", 100, "x");
-    assert_refused(&s, below("save"), GAL_ERR_DOCUMENT, "rank-00000.bin: the content is damaged");
+    assert_refused(&s, below("save/step-00000004"), GAL_ERR_DOCUMENT, "rank-00000.bin: the content is damaged");
     save(&s, 4, 0);
     assert_int_equal(truncate(below("save/step-00000004/rank-00000.bin"), 1000), 0);
-    assert_refused(&s, below("save"), GAL_ERR_DOCUMENT, "the file ends at byte 1000");
+    assert_refused(&s, below("save/step-00000004"), GAL_ERR_DOCUMENT, "the file ends at byte 1000");
     save(&s, 4, 0);
     change_file("save/step-00000004/index.json", 0, "[");
-    assert_refused(&s, below("save"), GAL_ERR_DOCUMENT, "index.json:");
+    assert_refused(&s, below("save/step-00000004"), GAL_ERR_DOCUMENT, "index.json:");
     change_file("save/latest", 0, "../else");
     assert_refused(&s, below("save"), GAL_ERR_DOCUMENT, "must name a step directory");
     save(&s, 4, 0);
@@ -268,7 +300,7 @@ static void test_refusals(void **state)
     gal_error err = {0};
     gal_checkpoint_position position = {0};
     const gal_checkpoint_state at = state_of(&s, 0);
-    assert_int_equal(gal_checkpoint_load(below("save"), &at, &position, &alone, &err), GAL_OK);
+    assert_int_equal(gal_checkpoint_load(below("save"), &at, &position, &alone, NULL, &err), GAL_OK);
     close_stage(&s);
 }
 
@@ -326,16 +358,105 @@ static gal_code load_scaling(const stage *s, gal_loss_scaling *out, gal_error *e
 {
     gal_checkpoint_position position = {0};
     const gal_checkpoint_state at = state_of(s, 0);
-    const gal_code code = gal_checkpoint_load(below("save"), &at, &position, &alone, err);
+    const gal_code code = gal_checkpoint_load(below("save"), &at, &position, &alone, NULL, err);
     *out = position.loss_scaling;
     return code;
 }
 
 static void edit_index(const char *command)
 {
-    char line[8 * PATH_BYTES];
+    char line[16 * PATH_BYTES];
     snprintf(line, sizeof line, "sed -i '%s' '%s'", command, below("save/step-00000001/index.json"));
     assert_int_equal(system(line), 0);
+}
+
+/* Version 1 had no run, no fingerprint of the data and no checksum of the index. */
+static const char make_version_1[] =
+    "s/\"version\": 2/\"version\": 1/; /\"run\"/d; /\"data_fingerprint\"/d; /\"index_checksum\"/d; s/^  \\],/  ]/";
+
+/* One digit of the index is changed, of a kind that every rule of its fields allows. */
+static void test_edited_index(void **state)
+{
+    (void)state;
+    stage s;
+    gal_error err = {0};
+    gal_checkpoint_position position = {0};
+    open_stage(&s, "tests/numerics/plans/serial.json", 0);
+    visit(&s, false);
+    const gal_checkpoint_state at = state_of(&s, 0);
+    save(&s, 1, 0);
+    edit_index("s/\"seed\": 5/\"seed\": 6/");
+    assert_refused(&s, below("save/step-00000001"), GAL_ERR_DOCUMENT, "index_checksum does not fit");
+    save(&s, 1, 0);
+    edit_index("s/\"data_train_windows\": 17/\"data_train_windows\": 16/");
+    assert_refused(&s, below("save/step-00000001"), GAL_ERR_DOCUMENT, "index_checksum does not fit");
+    edit_index(make_version_1);
+    assert_int_equal(gal_checkpoint_load(below("save/step-00000001"), &at, &position, &alone, NULL, &err), GAL_OK);
+    assert_int_equal(position.train_windows, 16); /* version 1 cannot tell */
+    assert_int_equal(position.data_fingerprint, 0);
+    assert_string_equal(position.run, "");
+    close_stage(&s);
+}
+
+/* The newest checkpoint of a folder is damaged: the next older whole one is taken; a step that is named is not
+ * replaced. */
+static void test_falls_back(void **state)
+{
+    (void)state;
+    stage s;
+    gal_error err = {0};
+    gal_checkpoint_position position = {0};
+    open_stage(&s, "tests/numerics/plans/serial.json", 0);
+    visit(&s, false);
+    const gal_checkpoint_state at = state_of(&s, 0);
+    for (uint64_t step = 11; step <= 13; step++) {
+        save(&s, step, 0);
+    }
+    change_file("save/step-00000013/rank-00000.bin", 100, "x");
+    assert_int_equal(unlink(below("save/step-00000012/index.json")), 0);
+    assert_int_equal(gal_checkpoint_load(below("save"), &at, &position, &alone, NULL, &err), GAL_OK);
+    assert_int_equal(position.step, 11);
+    assert_refused(&s, below("save/step-00000013"), GAL_ERR_DOCUMENT, "the content is damaged");
+    assert_int_equal(unlink(below("save/latest")), 0);
+    assert_int_equal(gal_checkpoint_load(below("save"), &at, &position, &alone, NULL, &err), GAL_OK);
+    s.plan.model.optimizer.weight_decay = 0.2; /* of another plan: an older one would not be what is asked for */
+    assert_int_equal(unlink(below("save/step-00000013/rank-00000.bin")), 0);
+    save(&s, 14, 0);
+    s.plan.model.optimizer.weight_decay = 0.1;
+    assert_refused(&s, below("save"), GAL_ERR_DOCUMENT, "written under another plan");
+    close_stage(&s);
+}
+
+/* Pruning takes the run's own checkpoints, and none with a file that galrun did not write; no link is followed. */
+static void test_prunes_own(void **state)
+{
+    (void)state;
+    stage s;
+    open_stage(&s, "tests/numerics/plans/serial.json", 0);
+    visit(&s, false);
+    save_as(&s, "00000000000000bb", 21, 0);
+    save_as(&s, "00000000000000aa", 22, 0);
+    save_as(&s, "00000000000000aa", 23, 0);
+    assert_int_equal(mkdir(below("save/step-00000022/eval"), 0777), 0);
+    save_as(&s, "00000000000000aa", 24, 1);
+    assert_true(exists("save/step-00000021/index.json")); /* another run's */
+    assert_true(exists("save/step-00000022/eval"));
+    assert_true(exists("save/step-00000022/index.json"));
+    assert_false(exists("save/step-00000023"));
+    assert_true(exists("save/step-00000024"));
+    assert_int_equal(mkdir(below("elsewhere"), 0777), 0);
+    FILE *file = fopen(below("elsewhere/precious"), "w");
+    assert_non_null(file);
+    fclose(file);
+    char target[3 * PATH_BYTES];
+    snprintf(target, sizeof target, "%s", below("elsewhere"));
+    assert_int_equal(symlink(target, below("save/next-00000000000000aa.partial")), 0);
+    assert_int_equal(symlink(target, below("save/removed-step-00000024.partial")), 0);
+    save_as(&s, "00000000000000aa", 25, 1);
+    assert_true(exists("elsewhere/precious"));
+    assert_true(exists("save/step-00000025/index.json"));
+    assert_false(exists("save/step-00000024"));
+    close_stage(&s);
 }
 
 /* The scale of a loss of fp16 comes back; a checkpoint without it is read, one that is none is refused, and so is that
@@ -351,12 +472,14 @@ static void test_loss_scaling(void **state)
     open_stage_of(&s, "tests/numerics/plans/serial.json", 0, GAL_FP16);
     visit(&s, false);
     const gal_checkpoint_state at = state_of(&s, 0);
-    assert_int_equal(gal_checkpoint_save(below("save"), &at, &position, 0, &alone, &err), GAL_OK);
+    const gal_save_folder folder = folder_of("00000000000000aa");
+    assert_int_equal(gal_checkpoint_save(&folder, &at, &position, 0, &alone, &err), GAL_OK);
     assert_int_equal(load_scaling(&s, &found, &err), GAL_OK);
     assert_true(found.scale == 4096.0 && found.finite_steps == 1999);
     edit_index("s/4096/4095/");
     assert_int_equal(load_scaling(&s, &found, &err), GAL_ERR_DOCUMENT);
     assert_non_null(strstr(err.text, "must be a power of two"));
+    edit_index(make_version_1);
     edit_index("/\"loss_scaling\": {/,/}/d");
     assert_int_equal(load_scaling(&s, &found, &err), GAL_OK);
     assert_true(found.scale == 0.0);
@@ -396,6 +519,8 @@ static void test_checksum_digits(void **state)
         assert_refused(&s, below("save/step-00000001"), GAL_ERR_DOCUMENT, "16 hexadecimal digits");
     }
     change_file("save/step-00000001/index.json", offset, "0123456789abcdef\"");
+    assert_refused(&s, below("save/step-00000001"), GAL_ERR_DOCUMENT, "index_checksum does not fit");
+    edit_index(make_version_1);
     assert_refused(&s, below("save/step-00000001"), GAL_ERR_DOCUMENT, "the index says 0123456789abcdef");
     close_stage(&s);
 }
@@ -407,6 +532,9 @@ int main(void)
         cmocka_unit_test(test_save_keep_load),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_hashes_tell_layouts_apart),
+        cmocka_unit_test(test_edited_index),
+        cmocka_unit_test(test_falls_back),
+        cmocka_unit_test(test_prunes_own),
         cmocka_unit_test(test_loss_scaling),
         cmocka_unit_test(test_checksum_digits),
     };
