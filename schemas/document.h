@@ -60,6 +60,8 @@ gal_code gal_document_read(gal_document_kind kind, const char *path, void *out, 
 gal_code gal_document_write(gal_document_kind kind, const char *path, const void *document, gal_error *err);
 /* The same from a document that is open already. */
 gal_code gal_document_read_open(gal_document_kind kind, gal_json_doc *doc, void *out, gal_error *err);
+/* Whether a path that gal_document_read accepts means a built-in document rather than a file. */
+bool gal_document_is_built_in(gal_document_kind kind, const char *path);
 
 /* FNV-1a 64 of the text that gal_document_write would write, in hexadecimal. GAL_ERR_SYSTEM without memory. */
 gal_code gal_document_hash(gal_document_kind kind, const void *document, char text[GAL_HASH_BYTES], gal_error *err);

@@ -83,22 +83,43 @@ static gal_code refuse_name(gal_document_kind kind, const char *path, gal_error 
                     gal_document_names[kind], hint);
 }
 
+static bool is_model_folder(gal_document_kind kind, const char *path)
+{
+    return kind == GAL_DOCUMENT_MODEL && is_folder(path);
+}
+
+/* The file that a path means: itself, or the config.json of a model's folder, whose path is written to config. NULL if
+ * there is none. */
+static const char *file_of(gal_document_kind kind, const char *path, char config[PATH_BYTES])
+{
+    if (is_model_folder(kind, path)) {
+        return find_config(path, config) ? config : NULL;
+    }
+    return is_there(path) ? path : NULL;
+}
+
+static const char *built_in_text(gal_document_kind kind, const char *path)
+{
+    return strchr(path, '/') == NULL ? gal_catalogue_find(gal_document_names[kind], path) : NULL;
+}
+
+bool gal_document_is_built_in(gal_document_kind kind, const char *path)
+{
+    char config[PATH_BYTES];
+    return file_of(kind, path, config) == NULL && built_in_text(kind, path) != NULL;
+}
+
 gal_code gal_document_open(gal_document_kind kind, const char *path, gal_json_doc **out, gal_error *err)
 {
     char config[PATH_BYTES];
-    const bool folder = is_folder(path) && kind == GAL_DOCUMENT_MODEL;
-    if (folder && find_config(path, config)) {
-        return gal_json_open(config, out, err);
+    const char *file = file_of(kind, path, config), *text = built_in_text(kind, path);
+    if (file != NULL) {
+        return gal_json_open(file, out, err);
     }
-    if (is_there(path) && !folder) {
-        return gal_json_open(path, out, err);
-    }
-    const bool may_be_name = strchr(path, '/') == NULL;
-    const char *text = may_be_name ? gal_catalogue_find(gal_document_names[kind], path) : NULL;
     if (text != NULL) {
         return gal_json_open_text(path, text, strlen(text), out, err);
     }
-    if (folder) {
+    if (is_model_folder(kind, path)) {
         return gal_fail(err, GAL_ERR_USAGE,
                         "%s: a folder without %s: name a folder of a Hugging Face model, or a model document", path,
                         config_name);

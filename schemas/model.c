@@ -14,9 +14,6 @@ const char *const gal_optimizer_names[GAL_OPTIMIZER_COUNT] = {GAL_OPTIMIZERS(X)}
 const char *const gal_block_kind_names[GAL_BLOCK_KIND_COUNT] = {GAL_BLOCK_KINDS(X)};
 #undef X
 
-/* The first names of gal_dtype_names. */
-enum { COMPUTE_DTYPES = GAL_FP16 + 1 };
-
 void gal_model_defaults(gal_model *out)
 {
     *out = (gal_model){
@@ -96,7 +93,7 @@ void gal_model_read_at(const gal_json_cursor *at, gal_model *out)
     out->padding = gal_json_has(at, "padding") && gal_json_bool(at, "padding");
     families[out->family]->read(at, out);
     out->initial_standard_deviation = gal_json_f64(at, "initial_standard_deviation", GAL_POSITIVE_MIN, 10.0);
-    out->compute_dtype = (gal_dtype)gal_json_enum(at, "compute_dtype", gal_dtype_names, COMPUTE_DTYPES);
+    out->compute_dtype = (gal_dtype)gal_json_enum(at, "compute_dtype", gal_dtype_names, GAL_COMPUTE_DTYPE_COUNT);
     out->global_batch_samples = gal_json_u32(at, "global_batch_samples", 1, GAL_BATCH_SAMPLES_MAX);
     gal_json_cursor optimizer = gal_json_object(at, "optimizer");
     read_optimizer(&optimizer, &out->optimizer);

@@ -99,6 +99,15 @@ typedef struct gal_rotary_scaling {
     uint32_t original_positions;                        /* likewise */
 } gal_rotary_scaling;
 
+/* What a Hugging Face configuration left to its reader or says beside a model document's members. Never written; all
+ * zero after a model document, which says everything. */
+typedef struct gal_model_reading {
+    bool dtype_assumed, sequence_assumed;
+    bool training_assumed;         /* batch and optimizer */
+    uint32_t configured_positions; /* its max_position_embeddings, where sequence_length is less */
+    uint32_t window_positions;     /* its sliding window: attention is whole up to so many positions; 0: none */
+} gal_model_reading;
+
 typedef struct gal_model {
     char name[GAL_NAME_BYTES];
     gal_family family;
@@ -142,12 +151,14 @@ typedef struct gal_model {
     gal_dtype compute_dtype;       /* of activations and the weights that kernels read; GAL_FP16 at most */
     uint32_t global_batch_samples; /* samples per optimizer step unless the command says otherwise */
     gal_optimizer optimizer;
+    gal_model_reading reading;
 } gal_model;
 
 /* As gal_document_read and gal_document_write (schemas/document.h); nothing is owned. Read takes a model document, or a
  * Hugging Face config.json (or the folder that holds it) of gpt2, llama, mistral, qwen2, bert, vit, t5 or swin (told by
  * its "model_type"; what that file does not hold takes the defaults of gal_model_defaults and of the type's own
- * configuration class). */
+ * configuration class). There torch_dtype or dtype is the compute_dtype; samples are max_position_embeddings long, but
+ * of llama, mistral and qwen2 at most 8192. The member reading says what was assumed. */
 gal_code gal_model_read(const char *path, gal_model *out, gal_error *err);
 gal_code gal_model_write(const char *path, const gal_model *model, gal_error *err);
 

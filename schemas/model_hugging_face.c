@@ -14,7 +14,7 @@ static const gal_activation activation_of[] = {GAL_ACTIVATION_GELU_TANH, GAL_ACT
                                                GAL_ACTIVATION_GELU_TANH, GAL_ACTIVATION_SILU};
 /* [MASK] of the published WordPiece vocabularies; labels where a file names none. */
 static const uint32_t wordpiece_mask = 103;
-enum { IMAGENET_LABELS = 1000 };
+enum { IMAGENET_LABELS = 1000, SEQUENCE_DEFAULT = 8192 };
 enum { ACTIVATIONS = sizeof activation_names / sizeof activation_names[0] };
 
 static bool is_given(const gal_json_cursor *at, const char *key)
@@ -75,12 +75,23 @@ static void read_gpt2(const gal_json_cursor *root, gal_model *out)
 
 /* ---- llama and its kin ---- */
 
-/* Attention to a window of late positions is whole attention for sequences that fit in the window. */
-static void read_window(const gal_json_cursor *root, gal_model *out)
+/* max_position_embeddings is the longest sequence that a model is offered for, not the one it is trained on: samples
+ * are so long only up to SEQUENCE_DEFAULT. Attention to a window of late positions is whole attention for sequences
+ * that fit in the window, so they are no longer than that either. */
+static void read_positions(const gal_json_cursor *root, gal_model *out)
 {
+    const uint32_t most = gal_json_u32(root, "max_position_embeddings", 1, GAL_SEQUENCE_LENGTH_MAX);
+    out->sequence_length = most;
     if (is_given(root, "sliding_window") && optional_bool(root, "use_sliding_window", true)) {
-        const uint32_t window = gal_json_u32(root, "sliding_window", 1, GAL_SEQUENCE_LENGTH_MAX);
-        out->sequence_length = window < out->sequence_length ? window : out->sequence_length;
+        out->reading.window_positions = gal_json_u32(root, "sliding_window", 1, GAL_SEQUENCE_LENGTH_MAX);
+        if (out->reading.window_positions < most) {
+            out->sequence_length = out->reading.window_positions;
+        }
+    }
+    if (out->sequence_length > SEQUENCE_DEFAULT) {
+        out->sequence_length = SEQUENCE_DEFAULT;
+        out->reading.sequence_assumed = true;
+        out->reading.configured_positions = most;
     }
 }
 
@@ -116,7 +127,7 @@ static void read_llama(const gal_json_cursor *root, gal_model *out)
         gal_json_member_error(root, "num_attention_heads", "must divide the hidden size %u", out->hidden);
     }
     out->ffn_hidden = gal_json_u32(root, "intermediate_size", 1, GAL_FFN_HIDDEN_MAX);
-    out->sequence_length = gal_json_u32(root, "max_position_embeddings", 1, GAL_SEQUENCE_LENGTH_MAX);
+    read_positions(root, out);
     out->vocabulary = gal_json_u32(root, "vocab_size", 1, GAL_VOCABULARY_MAX);
     out->activation = GAL_ACTIVATION_SILU;
     read_activation(root, "hidden_act", out);
@@ -130,7 +141,6 @@ static void read_llama(const gal_json_cursor *root, gal_model *out)
         gal_json_cursor scaling = gal_json_object(root, "rope_scaling");
         read_rope_scaling(&scaling, &out->rotary_scaling);
     }
-    read_window(root, out);
 }
 
 static void read_qwen2(const gal_json_cursor *root, gal_model *out)
@@ -290,6 +300,20 @@ static void read_t5(const gal_json_cursor *root, gal_model *out)
     }
 }
 
+/* ---- what is trained, in which arithmetic ---- */
+
+/* Newer files say "dtype" for "torch_dtype". */
+static void read_dtype(const gal_json_cursor *root, gal_model *out)
+{
+    static const char *const names[] = {"float32", "bfloat16", "float16"};
+    static const gal_dtype dtypes[] = {GAL_FP32, GAL_BF16, GAL_FP16};
+    const char *key = is_given(root, "dtype") ? "dtype" : "torch_dtype";
+    out->reading.dtype_assumed = !is_given(root, key);
+    if (is_given(root, key)) {
+        out->compute_dtype = dtypes[gal_json_enum(root, key, names, sizeof names / sizeof names[0])];
+    }
+}
+
 /* ---- types ---- */
 
 static const char *const type_names[] = {"gpt2", "llama", "mistral", "qwen2", "bert", "vit", "t5", "swin"};
@@ -313,6 +337,8 @@ void gal_model_read_hugging_face(const gal_json_cursor *root, gal_model *out)
     types[type].read(root, out);
     out->initial_standard_deviation =
         optional_f64(root, "initializer_range", out->initial_standard_deviation, GAL_POSITIVE_MIN, 10.0);
+    read_dtype(root, out);
+    out->reading.training_assumed = true;
     gal_json_accept_unknown(root);
     gal_model_check(root, out, &types[type].keys);
 }

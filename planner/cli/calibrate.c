@@ -127,6 +127,7 @@ static gal_code calibrate(const settings *s, gal_error *err)
     gal_layout_rows *rows = NULL;
     gal_calibrate_row *measured = NULL;
     uint32_t *from = NULL, count = 0;
+    const gal_layout_defaults defaults = {s->cluster, GAL_MODEL_OPTIONS_NONE};
     GAL_TRY(parse_names(s->fit, chosen, err));
     GAL_TRY(gal_cli_prices_of(s->prices, &described, &framework, err));
     if (!described) {
@@ -137,7 +138,7 @@ static gal_code calibrate(const settings *s, gal_error *err)
     if (s->start != NULL) {
         GAL_TRY(gal_constants_read(s->start, &start, err));
     }
-    GAL_TRY(gal_layout_rows_read(s->table, s->cluster, &rows, err));
+    GAL_TRY(gal_layout_rows_read(s->table, &defaults, &rows, err));
     gal_cli_note_cut(gal_layout_rows_table(rows));
     measured = calloc((size_t)gal_layout_rows_count(rows) + 1, sizeof *measured);
     from = calloc((size_t)gal_layout_rows_count(rows) + 1, sizeof *from);

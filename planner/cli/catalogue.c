@@ -7,13 +7,15 @@
 #include "schemas/base/options.h"
 #include "schemas/catalogue/catalogue.h"
 #include "schemas/cluster.h"
-#include "schemas/model.h"
+#include "schemas/limits.h"
+#include "schemas/model_choice.h"
 
 /* A kind of document that ships: one row of its list, as text or as an element of an array. */
 typedef struct shelf {
     const char *kind, *command, *summary, *notes;
     gal_code (*list)(const char *name, gal_json_writer *json, gal_error *err); /* json NULL: text on stdout */
     bool has_devices;
+    bool has_arithmetic;
 } shelf;
 
 /* Of BERT's pretraining, which published sizes count and a masked LM has not: the pooler, and the head that tells
@@ -192,19 +194,40 @@ static gal_code print_one(const shelf *s, const char *name, gal_error *err)
     return GAL_OK;
 }
 
+/* The document of a model as --dtype and --sequence make it. A dtype that is not asked for stays the document's. */
+static gal_code print_changed(const char *name, const gal_model_options *arithmetic, gal_error *err)
+{
+    const uint32_t every_dtype = (1U << GAL_COMPUTE_DTYPE_COUNT) - 1;
+    gal_model model;
+    gal_model_origins origins;
+    const gal_code code = gal_model_choose(name, arithmetic, every_dtype, &model, &origins, err);
+    return code == GAL_OK ? gal_model_write("-", &model, err) : code;
+}
+
 static int run(const shelf *s, int argc, char **argv)
 {
     bool as_json = false, devices = false;
-    const gal_option options[] = {
-        gal_option_flag("json", "print one JSON object: a document is one", &as_json),
-        gal_option_flag("devices", "list the kinds of devices instead: memory, peak rates by precision", &devices)};
+    gal_model_options arithmetic = GAL_MODEL_OPTIONS_NONE;
+    gal_option options[3] = {gal_option_flag("json", "print one JSON object: a document is one", &as_json)};
+    uint32_t option_count = 1;
+    if (s->has_devices) {
+        options[option_count++] =
+            gal_option_flag("devices", "list the kinds of devices instead: memory, peak rates by precision", &devices);
+    }
+    if (s->has_arithmetic) {
+        options[option_count++] = gal_option_enum("dtype", "of NAME's document: another compute_dtype",
+                                                  &arithmetic.dtype, gal_dtype_names, GAL_COMPUTE_DTYPE_COUNT);
+        options[option_count++] =
+            gal_option_u32("sequence", "N", "of NAME's document: another sequence_length; t5: of the source",
+                           &arithmetic.sequence_length, 1, GAL_SEQUENCE_LENGTH_MAX);
+    }
     const gal_command command = {.program = "galplan",
                                  .command = s->command,
                                  .summary = s->summary,
                                  .positional = "[NAME]",
                                  .positional_max = 1,
                                  .options = options,
-                                 .option_count = s->has_devices ? 2 : 1,
+                                 .option_count = option_count,
                                  .notes = s->notes};
     gal_arguments arguments;
     gal_error err = {0};
@@ -212,8 +235,14 @@ static int run(const shelf *s, int argc, char **argv)
     if (!gal_options_run(&command, argc, argv, &arguments, &exit_code)) {
         return exit_code;
     }
+    const bool changed = arithmetic.dtype < GAL_COMPUTE_DTYPE_COUNT || arithmetic.sequence_length > 0;
     gal_code code;
-    if (arguments.positional_count == 1) {
+    if (changed && arguments.positional_count == 0) {
+        code = gal_fail(&err, GAL_ERR_USAGE,
+                        "--dtype and --sequence need the name of a model, whose document they change");
+    } else if (changed && gal_catalogue_find(s->kind, arguments.positional[0]) != NULL) {
+        code = print_changed(arguments.positional[0], &arithmetic, &err);
+    } else if (arguments.positional_count == 1) {
         code = devices ? gal_fail(&err, GAL_ERR_USAGE, "--devices takes no name: it lists the kinds of devices")
                        : print_one(s, arguments.positional[0], &err);
     } else if (as_json) {
@@ -232,9 +261,11 @@ int gal_cli_models(int argc, char **argv)
                                  "A name that is listed stands for the document wherever a command takes --model.\n"
                                  "\nExamples:\n"
                                  "  galplan models gpt2-medium >model.json\n"
+                                 "  galplan models llama3-8b --dtype fp32 --sequence 16384 >long.json\n"
                                  "  galplan search --model gpt2-medium --cluster titan-8 --batch 16 --space dp,sdp\n",
                                  list_model,
-                                 false};
+                                 false,
+                                 true};
     return run(&models, argc, argv);
 }
 
@@ -252,6 +283,7 @@ int gal_cli_clusters(int argc, char **argv)
         "  galplan clusters a100-8 >cluster.json\n"
         "  galplan search --model gpt2-small --cluster a100-8 --devices 4 --batch 32 --microbatches 4\n",
         list_cluster,
-        true};
+        true,
+        false};
     return run(&clusters, argc, argv);
 }

@@ -6,12 +6,17 @@
 #include <string.h>
 
 #include "planner/answers/training.h"
+#include "planner/cli/assumed.h"
 #include "planner/cli/calibrate.h"
 #include "planner/cli/prices_of.h"
 #include "planner/layouts/layout_plan.h"
 #include "schemas/base/options.h"
+#include "schemas/limits.h"
+
+enum { MODELS_SAID = 4 };
 
 typedef struct settings {
+    gal_model_options arithmetic;
     const char *prices, *cluster, *profile, *constants, *output, *tokens;
 } settings;
 
@@ -77,7 +82,8 @@ static gal_code load(run *r, const char *path, gal_error *err)
         GAL_TRY(gal_profile_read(s->profile, &r->profile, err));
         GAL_TRY(gal_durations_create(&r->profile, &r->durations, err));
     }
-    GAL_TRY(gal_layout_rows_read(path, s->cluster, &r->rows, err));
+    const gal_layout_defaults defaults = {s->cluster, s->arithmetic};
+    GAL_TRY(gal_layout_rows_read(path, &defaults, &r->rows, err));
     gal_cli_note_cut(gal_layout_rows_table(r->rows));
 cleanup:
     return code;
@@ -197,11 +203,47 @@ static void put_row(FILE *out, const gal_csv *csv, uint32_t row, const gal_unifo
     fputc('\n', out);
 }
 
+/* Whether the line of a row's model is that of an earlier row too. */
+static bool was_said(const run *r, uint32_t row)
+{
+    const gal_layout_row *own = gal_layout_rows_at(r->rows, row);
+    for (uint32_t i = 0; i < row; i++) {
+        const gal_layout_row *other = gal_layout_rows_at(r->rows, i);
+        if (memcmp(&own->origins, &other->origins, sizeof own->origins) == 0 &&
+            strcmp(own->model.name, other->model.name) == 0 && own->model.compute_dtype == other->model.compute_dtype &&
+            own->model.sequence_length == other->model.sequence_length &&
+            gal_model_parameter_count(&own->model) == gal_model_parameter_count(&other->model)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* On stderr, each of the first models once: the table has rows alone. */
+static void say_models(const run *r)
+{
+    char text[GAL_ASSUMED_TEXT_BYTES];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < gal_layout_rows_count(r->rows); i++) {
+        const gal_layout_row *row = gal_layout_rows_at(r->rows, i);
+        const gal_assumed assumed = {
+            .model = &row->model, .device = &row->cluster->device, .origins = row->origins, .batches = {.count = 0}};
+        if (!was_said(r, i) && count++ < MODELS_SAID) {
+            gal_assumed_text(&assumed, text);
+            (void)fprintf(stderr, "galplan: note: %s\n", text);
+        }
+    }
+    if (count > MODELS_SAID) {
+        (void)fprintf(stderr, "galplan: note: ... and %u models more\n", count - MODELS_SAID);
+    }
+}
+
 static gal_code estimate_all(run *r, FILE *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_csv *csv = gal_layout_rows_table(r->rows);
     const bool training = r->tokens > 0.0;
+    say_models(r);
     put_head(out, csv, training);
     for (uint32_t i = 0; i < gal_layout_rows_count(r->rows); i++) {
         const gal_layout_row *row = gal_layout_rows_at(r->rows, i);
@@ -245,10 +287,14 @@ static void warn(const run *r)
 
 int gal_cli_estimate(int argc, char **argv)
 {
-    settings s = {.prices = "galrun"};
+    settings s = {.prices = "galrun", .arithmetic = GAL_MODEL_OPTIONS_NONE};
     const gal_option options[] = {
         gal_option_string("prices", "WHOSE", "galrun, or framework:NAME (galrun)", &s.prices),
         gal_option_string("cluster", "CLUSTER", "document or catalogue name for rows that name none", &s.cluster),
+        gal_option_enum("dtype", "of rows that name none: " GAL_CLI_DTYPE_HELP, &s.arithmetic.dtype, gal_dtype_names,
+                        GAL_COMPUTE_DTYPE_COUNT),
+        gal_option_u32("sequence", "N", "of rows that name none: " GAL_CLI_SEQUENCE_HELP, &s.arithmetic.sequence_length,
+                       1, GAL_SEQUENCE_LENGTH_MAX),
         gal_option_string("profile", "FILE", "of galrun: measured durations in place of analytic ones", &s.profile),
         gal_option_string("constants", "FILE", "of a framework: what was fitted", &s.constants),
         gal_option_string("tokens", "N", "length of a training, as 300B or 1T: adds its days and device hours",

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "costmodel/duration.h"
+#include "planner/cli/assumed.h"
 #include "planner/cli/calibrate.h"
 #include "planner/cli/profile_tables.h"
 #include "schemas/base/options.h"
@@ -18,6 +19,7 @@ typedef struct settings {
     const char *cluster, *output;
     const char *model[MODELS_MAX];
     uint32_t model_count;
+    gal_model_options arithmetic;
     gal_u32_list batches, microbatch_counts;
 } settings;
 
@@ -37,6 +39,9 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
             gal_option_string("analytic", "CLUSTER", "cluster document or catalogue name", &s->cluster)),
         gal_option_string("model", "MODEL", "the model document whose plans' kernels are listed; without it none",
                           &s->model[0]),
+        gal_option_enum("dtype", GAL_CLI_DTYPE_HELP, &s->arithmetic.dtype, gal_dtype_names, GAL_COMPUTE_DTYPE_COUNT),
+        gal_option_u32("sequence", "N", GAL_CLI_SEQUENCE_HELP, &s->arithmetic.sequence_length, 1,
+                       GAL_SEQUENCE_LENGTH_MAX),
         gal_option_u32_list("batch", "B,...", "samples per step (default: the model's own)", &s->batches, 1,
                             GAL_BATCH_SAMPLES_MAX),
         gal_option_u32_list("microbatches", "m,...", "microbatches per step (default: powers of two)",
@@ -72,6 +77,14 @@ static void describe(const settings *s, gal_profile *profile)
         used += (size_t)snprintf(profile->command + used, sizeof profile->command - used, " %s%s",
                                  i == 0 ? "--model " : "", s->model[i]);
     }
+    if (s->arithmetic.dtype < GAL_COMPUTE_DTYPE_COUNT && used < sizeof profile->command) {
+        used += (size_t)snprintf(profile->command + used, sizeof profile->command - used, " --dtype %s",
+                                 gal_dtype_names[s->arithmetic.dtype]);
+    }
+    if (s->arithmetic.sequence_length > 0 && used < sizeof profile->command) {
+        (void)snprintf(profile->command + used, sizeof profile->command - used, " --sequence %u",
+                       s->arithmetic.sequence_length);
+    }
     (void)snprintf(profile->processor, sizeof profile->processor, "%s, not measured", profile->cluster.device.kind);
 }
 
@@ -81,11 +94,17 @@ static gal_code run(const settings *s, gal_error *err)
     gal_profile profile = {0};
     gal_cluster cluster;
     gal_model model;
+    gal_assumed assumed = {.model = &model, .device = &cluster.device, .batches = s->batches};
+    char text[GAL_ASSUMED_TEXT_BYTES];
     GAL_TRY(gal_cluster_read(s->cluster, &cluster, err));
     gal_profile_analytic(&cluster, &profile);
     describe(s, &profile);
     for (uint32_t i = 0; i < s->model_count; i++) {
-        GAL_TRY(gal_model_read(s->model[i], &model, err));
+        GAL_TRY(gal_model_choose(s->model[i], &s->arithmetic, gal_device_dtypes(&cluster.device), &model,
+                                 &assumed.origins, err));
+        assumed.origins.batch = s->batches.count > 0 ? GAL_ORIGIN_OPTION : assumed.origins.batch;
+        gal_assumed_text(&assumed, text);
+        (void)fprintf(stderr, "galplan: note: %s\n", text);
         GAL_TRY(gal_profile_tables_add(&profile, &model, &s->batches, &s->microbatch_counts, err));
     }
     GAL_TRY(gal_profile_write(s->output, &profile, err));
@@ -125,7 +144,7 @@ static int start_profiler(char **argv)
 
 int gal_cli_profile(int argc, char **argv)
 {
-    settings s = {0};
+    settings s = {.arithmetic = GAL_MODEL_OPTIONS_NONE};
     gal_error err = {0};
     int exit_code = 0;
     if (given(argc, argv, "--calibrate")) {

@@ -9,7 +9,7 @@
 
 static const double gibibyte = 1073741824.0;
 
-/* A catalogue model on the first devices of a catalogue cluster. */
+/* A catalogue model, in fp32, on the first devices of a catalogue cluster. */
 typedef struct stand {
     gal_model model;
     gal_durations *durations; /* owned */
@@ -23,6 +23,7 @@ static gal_code set_up(const char *model, const char *cluster_name, uint32_t dev
     gal_cluster cluster;
     *out = (stand){.durations = NULL};
     GAL_TRY(gal_model_read(model, &out->model, err));
+    out->model.compute_dtype = GAL_FP32; /* as the paper trains */
     GAL_TRY(gal_cluster_read(cluster_name, &cluster, err));
     if (devices > 0) {
         gal_cluster_resize(&cluster, devices);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "planner/cell/finalist.h"
+#include "planner/cli/assumed.h"
 #include "planner/cli/search_compare.h"
 #include "planner/cli/search_counts.h"
 #include "planner/cli/search_ctas.h"
@@ -117,9 +118,15 @@ static gal_code search_framework(const gal_search_options *o, const gal_search_r
 
 /* ---- reports ---- */
 
+/* Where text for people goes: stdout, unless the plan does. */
+static FILE *text_file(const gal_search_options *o)
+{
+    return o->output != NULL && strcmp(o->output, "-") == 0 ? stderr : stdout;
+}
+
 static gal_code report_none(const gal_search_options *o, const gal_search_request *request, const gal_cluster *whole,
-                            const gal_algorithm *algorithm, const gal_algorithm_answer *answer, double seconds,
-                            gal_error *err)
+                            const gal_assumed *assumed, const gal_algorithm *algorithm,
+                            const gal_algorithm_answer *answer, double seconds, gal_error *err)
 {
     const bool proves = algorithm == &gal_algorithms[GAL_ALGORITHM_EXACT];
     const uint64_t own = gal_durations_cluster(request->durations)->device.memory_bytes;
@@ -127,12 +134,17 @@ static gal_code report_none(const gal_search_options *o, const gal_search_reques
     gal_code code = GAL_OK;
     if (proves) {
         GAL_TRY(gal_no_plan_find(&none, err));
+    }
+    if (!o->json) {
+        gal_assumed_print(text_file(o), assumed);
+    }
+    if (proves) {
         gal_no_plan_print(&none);
     } else {
         gal_no_plan_print_named(algorithm, &answer->search, o->memory_bytes != 0 ? o->memory_bytes : own);
     }
     if (o->json) {
-        const gal_search_said said = {&o->ctas, proves ? &none : NULL, o->timing ? seconds : -1.0};
+        const gal_search_said said = {assumed, &o->ctas, proves ? &none : NULL, o->timing ? seconds : -1.0};
         GAL_TRY(gal_search_print_json(algorithm, answer, &said, err));
     }
     code = GAL_NO;
@@ -140,20 +152,20 @@ cleanup:
     return code;
 }
 
-static gal_code report(const gal_search_options *o, const gal_algorithm *algorithm, const gal_algorithm_answer *answer,
-                       bool ctas_priced, double seconds, gal_error *err)
+static gal_code report(const gal_search_options *o, const gal_assumed *assumed, const gal_algorithm *algorithm,
+                       const gal_algorithm_answer *answer, bool ctas_priced, double seconds, gal_error *err)
 {
     const gal_search_result *result = &answer->search;
     gal_code code = GAL_OK;
-    bool plan_on_stdout = o->output != NULL && strcmp(o->output, "-") == 0;
     if (o->output != NULL) {
         GAL_TRY(gal_plan_write(o->output, &result->finalist[0].plan, err));
     }
     if (o->json) {
-        const gal_search_said said = {&o->ctas, NULL, o->timing ? seconds : -1.0};
+        const gal_search_said said = {assumed, &o->ctas, NULL, o->timing ? seconds : -1.0};
         GAL_TRY(gal_search_print_json(algorithm, answer, &said, err));
     } else {
-        FILE *out = plan_on_stdout ? stderr : stdout;
+        FILE *out = text_file(o);
+        gal_assumed_print(out, assumed);
         gal_search_print(out, algorithm, answer, o->top);
         gal_ctas_print(out, &o->ctas, ctas_priced);
         if (o->timing) {
@@ -169,17 +181,18 @@ cleanup:
 }
 
 /* The fastest plan is the one written. */
-static gal_code report_front(const gal_search_options *o, const gal_pareto *pareto, double seconds, gal_error *err)
+static gal_code report_front(const gal_search_options *o, const gal_assumed *assumed, const gal_pareto *pareto,
+                             double seconds, gal_error *err)
 {
-    const bool plan_on_stdout = o->output != NULL && strcmp(o->output, "-") == 0;
-    FILE *out = plan_on_stdout ? stderr : stdout;
+    FILE *out = text_file(o);
     gal_code code = GAL_OK;
     if (o->output != NULL) {
         GAL_TRY(gal_plan_write(o->output, &pareto->point[0].finalist.plan, err));
     }
     if (o->json) {
-        GAL_TRY(gal_pareto_print_json(pareto, gal_search_put_strategies, o->timing ? seconds : -1.0, err));
+        GAL_TRY(gal_pareto_print_json(pareto, assumed, gal_search_put_strategies, o->timing ? seconds : -1.0, err));
     } else {
+        gal_assumed_print(out, assumed);
         gal_pareto_print(out, pareto, o->top);
         if (o->timing) {
             fprintf(out, "\nsearched in %.1f ms\n", seconds * 1e3);
@@ -190,7 +203,7 @@ cleanup:
 }
 
 static gal_code run_front(const gal_search_options *o, const gal_search_request *request, const gal_cluster *whole,
-                          gal_searching *searching, gal_error *err)
+                          const gal_assumed *assumed, gal_searching *searching, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_pareto pareto = {0};
@@ -205,10 +218,10 @@ static gal_code run_front(const gal_search_options *o, const gal_search_request 
     }
     if (pareto.point_count > 0) {
         pareto.point[0].finalist.plan.communication_ctas = o->ctas.ctas;
-        GAL_TRY(report_front(o, &pareto, seconds, err));
+        GAL_TRY(report_front(o, assumed, &pareto, seconds, err));
     } else {
         none.search = pareto.none; /* lent */
-        GAL_TRY(report_none(o, request, whole, &gal_algorithms[GAL_ALGORITHM_EXACT], &none, seconds, err));
+        GAL_TRY(report_none(o, request, whole, assumed, &gal_algorithms[GAL_ALGORITHM_EXACT], &none, seconds, err));
     }
 cleanup:
     gal_pareto_free(&pareto);
@@ -238,6 +251,7 @@ static gal_code run(gal_search_options *o, gal_error *err)
     double seconds = 0.0;
     gal_profile profile = {.hash = ""};
     gal_cluster whole;
+    gal_assumed assumed = {.model = &model};
     gal_search_request request = {.model = &model,
                                   .profile_hash = profile.hash,
                                   .memory_bytes = o->memory_bytes,
@@ -258,17 +272,23 @@ static gal_code run(gal_search_options *o, gal_error *err)
     gal_space_all(&request.space);
     GAL_TRY(gal_search_options_rules(o, &request, err));
     GAL_TRY(gal_search_prices_algorithm(o->prices, o->algorithm, &algorithm, err));
-    GAL_TRY(gal_model_read(o->model, &model, err));
     GAL_TRY(read_durations(o, &profile, &durations, &whole, err));
     request.durations = durations;
+    assumed.device = &gal_durations_cluster(durations)->device;
+    GAL_TRY(
+        gal_model_choose(o->model, &o->arithmetic, gal_device_dtypes(assumed.device), &model, &assumed.origins, err));
+    if (request.batches.count > 0) {
+        assumed.batches = request.batches;
+        assumed.origins.batch = GAL_ORIGIN_OPTION;
+    }
     GAL_TRY(apply_takeaways(&request, err));
     GAL_TRY(space_rule(&request, err));
     if (o->compare) {
-        GAL_TRY(gal_cli_search_compare(&request, &limits, o->json, o->timing, &searching, err));
+        GAL_TRY(gal_cli_search_compare(&request, &limits, &assumed, o->json, o->timing, &searching, err));
         goto cleanup;
     }
     if (o->pareto) {
-        GAL_TRY(run_front(o, &request, &whole, &searching, err));
+        GAL_TRY(run_front(o, &request, &whole, &assumed, &searching, err));
         goto cleanup;
     }
     gal_searching_begin(&searching);
@@ -287,11 +307,11 @@ static gal_code run(gal_search_options *o, gal_error *err)
     GAL_TRY(code);
     gal_ctas_mark(&o->ctas, &answer.search);
     GAL_TRY(gal_finalists_interval(durations, &answer.search, o->top > 1 ? o->top : 1, err));
-    GAL_TRY(answer.search.feasible ? report(o, algorithm, &answer, profile.gpu.by_ctas_count > 0, seconds, err)
-                                   : report_none(o, &request, &whole, algorithm, &answer, seconds, err));
+    GAL_TRY(answer.search.feasible
+                ? report(o, &assumed, algorithm, &answer, profile.gpu.by_ctas_count > 0, seconds, err)
+                : report_none(o, &request, &whole, &assumed, algorithm, &answer, seconds, err));
     if (o->counts) {
-        GAL_TRY(gal_search_print_counts(o->output != NULL && strcmp(o->output, "-") == 0 ? stderr : stdout, &request,
-                                        &answer.search.finalist[0], err));
+        GAL_TRY(gal_search_print_counts(text_file(o), &request, &answer.search.finalist[0], err));
     }
 cleanup:
     gal_algorithm_answer_free(&answer);

@@ -127,10 +127,11 @@ static void put_row(gal_json_writer *out, const row *r, double bound, bool timin
     gal_json_end_object(out);
 }
 
-static gal_code print_json(const row *rows, double bound, bool timing, gal_error *err)
+static gal_code print_json(const row *rows, const gal_assumed *assumed, double bound, bool timing, gal_error *err)
 {
     gal_json_writer *out = gal_json_writer_create();
     gal_json_begin_object(out, NULL);
+    gal_assumed_put(out, assumed);
     gal_json_put_f64(out, "lower_bound_seconds_per_sample", bound);
     gal_json_begin_array(out, "algorithms");
     for (uint32_t i = 0; i < GAL_ALGORITHM_COUNT; i++) {
@@ -168,8 +169,9 @@ static gal_code fill_rows(const gal_search_request *request, const gal_solver_li
     return GAL_OK;
 }
 
-gal_code gal_cli_search_compare(const gal_search_request *request, const gal_solver_limits *limits, bool json,
-                                bool timing, gal_searching *searching, gal_error *err)
+gal_code gal_cli_search_compare(const gal_search_request *request, const gal_solver_limits *limits,
+                                const gal_assumed *assumed, bool json, bool timing, gal_searching *searching,
+                                gal_error *err)
 {
     gal_code code = GAL_OK;
     row rows[GAL_ALGORITHM_COUNT] = {{0}};
@@ -181,8 +183,9 @@ gal_code gal_cli_search_compare(const gal_search_request *request, const gal_sol
     GAL_TRY(code);
     const double bound = bound_per_sample(&rows[GAL_ALGORITHM_EXACT].answer.search);
     if (json) {
-        GAL_TRY(print_json(rows, bound, timing, err));
+        GAL_TRY(print_json(rows, assumed, bound, timing, err));
     } else {
+        gal_assumed_print(stdout, assumed);
         print_text(rows, bound);
     }
 cleanup:

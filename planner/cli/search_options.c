@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/cli/assumed.h"
 #include "planner/cli/threads_of.h"
 #include "planner/search/risk.h"
 #include "planner/space/ranges.h"
 #include "planner/space/words.h"
 #include "schemas/base/nearest.h"
+#include "schemas/limits.h"
 
 static const char *const planner_names[GAL_PLANNER_COUNT] = {"blocks", "layers"};
 static const char *const rank_names[GAL_RANK_COUNT] = {"objective", "simulation"};
@@ -70,7 +72,8 @@ static const char notes[] =
 
 bool gal_search_options_parse(int argc, char **argv, gal_search_options *o, int *exit_code)
 {
-    *o = (gal_search_options){.schedule = "1f1b",
+    *o = (gal_search_options){.arithmetic = GAL_MODEL_OPTIONS_NONE,
+                              .schedule = "1f1b",
                               .prices_text = "galrun",
                               .prefetch_depth = 2,
                               .pareto_step_bytes = 1,
@@ -81,6 +84,9 @@ bool gal_search_options_parse(int argc, char **argv, gal_search_options *o, int 
     const gal_option options[] = {
         gal_option_required(gal_option_string(
             "model", "M", "model document, Hugging Face config.json or its folder, or catalogue name", &o->model)),
+        gal_option_enum("dtype", GAL_CLI_DTYPE_HELP, &o->arithmetic.dtype, gal_dtype_names, GAL_COMPUTE_DTYPE_COUNT),
+        gal_option_u32("sequence", "N", GAL_CLI_SEQUENCE_HELP, &o->arithmetic.sequence_length, 1,
+                       GAL_SEQUENCE_LENGTH_MAX),
         gal_option_string("profile", "P", "profile of the cluster (brings the cluster)", &o->profile),
         gal_option_u32("threads", "N", GAL_CLI_THREADS_HELP, &o->thread_count, 1, GAL_PROFILE_THREADS_MAX),
         gal_option_string("cluster", "C", "cluster document or catalogue name: analytic durations", &o->cluster),

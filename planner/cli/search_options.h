@@ -5,12 +5,14 @@
 #include "planner/cli/search_ctas.h"
 #include "planner/cli/search_prices.h"
 #include "planner/search/named.h"
+#include "schemas/model_choice.h"
 
 typedef enum gal_rank { GAL_RANK_OBJECTIVE, GAL_RANK_SIMULATION, GAL_RANK_COUNT } gal_rank;
 
 typedef struct gal_search_options {
     const char *model, *profile, *cluster, *batch, *microbatches, *space, *schedule, *output, *communication_ctas;
     const char *prices_text, *constants;
+    gal_model_options arithmetic;
     uint64_t memory_bytes, host_memory_bytes, storage_bytes, pareto_step_bytes;
     gal_u32_list pp_degrees, takeaways;
     uint32_t devices, thread_count, job_count, prefetch_depth, top, label_limit;

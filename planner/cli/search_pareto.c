@@ -55,11 +55,13 @@ static void put_point(gal_json_writer *out, const gal_pareto_point *p,
     gal_json_end_object(out);
 }
 
-gal_code gal_pareto_print_json(const gal_pareto *pareto, void (*put_plan)(gal_json_writer *out, const gal_plan *plan),
-                               double seconds, gal_error *err)
+gal_code gal_pareto_print_json(const gal_pareto *pareto, const gal_assumed *assumed,
+                               void (*put_plan)(gal_json_writer *out, const gal_plan *plan), double seconds,
+                               gal_error *err)
 {
     gal_json_writer *out = gal_json_writer_create();
     gal_json_begin_object(out, NULL);
+    gal_assumed_put(out, assumed);
     gal_json_put_bool(out, "feasible", true);
     gal_json_put_bool(out, "complete", pareto->complete);
     if (pareto->complete) {

@@ -208,6 +208,7 @@ gal_code gal_search_print_json(const gal_algorithm *algorithm, const gal_algorit
     const gal_search_result *result = &answer->search;
     gal_json_writer *out = gal_json_writer_create();
     gal_json_begin_object(out, NULL);
+    gal_assumed_put(out, said->assumed);
     if (!proves) {
         gal_json_put_string(out, "algorithm", algorithm->name);
     }

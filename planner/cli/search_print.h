@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "planner/cli/assumed.h"
 #include "planner/cli/search_ctas.h"
 #include "planner/cli/search_none.h"
 #include "planner/search/named.h"
@@ -16,6 +17,7 @@ void gal_search_print(FILE *out, const gal_algorithm *algorithm, const gal_algor
 
 /* What an answer's object holds besides. */
 typedef struct gal_search_said {
+    const gal_assumed *assumed;
     const gal_ctas *ctas;
     const gal_no_plan *none; /* of exact, where nothing is feasible; else NULL */
     double seconds;          /* of the search; below 0: no timing is asked for */

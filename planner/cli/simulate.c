@@ -6,6 +6,7 @@
 
 #include "costmodel/objective.h"
 #include "costmodel/simulate.h"
+#include "planner/cli/assumed.h"
 #include "planner/cli/galvatron.h"
 #include "planner/cli/memory_line.h"
 #include "planner/cli/search_print.h"
@@ -139,10 +140,22 @@ static double transfer_seconds(const gal_stage_simulation *stage)
     return seconds;
 }
 
+/* Every fact is the plan's, which says them all. */
+static gal_assumed assumed_of(const run *r)
+{
+    const gal_origin plan = GAL_ORIGIN_PLAN;
+    return (gal_assumed){.model = &r->plan.model,
+                         .device = &gal_durations_cluster(r->durations)->device,
+                         .origins = {plan, plan, plan, plan, r->plan.model.compute_dtype},
+                         .batches = {1, {r->plan.global_batch_samples}}};
+}
+
 /* Shares of the iteration in which each stream is busy; the bubble is what compute is idle, for whatever reason. */
 static void print_table(const run *r)
 {
     const double iteration = r->simulation.iteration_seconds;
+    const gal_assumed assumed = assumed_of(r);
+    gal_assumed_print(stdout, &assumed);
     printf("durations            %s", r->profiled ? "profile" : "analytic, from the plan's cluster");
     if (r->plan.communication_ctas > 0 && r->profile.gpu.by_ctas_count > 0) {
         printf(", a collective taking %u thread blocks of a GPU", r->plan.communication_ctas);
@@ -195,7 +208,9 @@ static void put_stage(const run *r, uint32_t stage, gal_json_writer *out)
 static gal_code print_json(const run *r, gal_error *err)
 {
     gal_json_writer *out = gal_json_writer_create();
+    const gal_assumed assumed = assumed_of(r);
     gal_json_begin_object(out, NULL);
+    gal_assumed_put(out, &assumed);
     gal_json_put_string(out, "durations", r->profiled ? "profile" : "analytic");
     gal_json_put_f64(out, "simulated_seconds", r->simulation.iteration_seconds);
     gal_search_put_interval(out, &r->interval);

@@ -15,6 +15,7 @@ enum { KEPT_MAX = 256, DEGREE_MAX = 1 << 16 };
 typedef struct kept_model {
     char *name;
     gal_model model;
+    gal_model_origins origins;
 } kept_model;
 
 typedef struct kept_cluster {
@@ -61,7 +62,7 @@ void gal_layout_rows_free(gal_layout_rows *rows)
 
 typedef struct reader {
     gal_layout_rows *rows;
-    const char *default_cluster;
+    const gal_layout_defaults *defaults;
     uint32_t row;
     gal_error *err;
     gal_code code; /* the first failure sticks: later reads change nothing */
@@ -140,6 +141,7 @@ static kept_model *keep_model(reader *r, const char *name)
     }
     rows->model[rows->model_count++] = kept;
     r->code = gal_model_read(name, &kept->model, r->err);
+    gal_model_origins_of(name, &kept->model, &kept->origins);
     return r->code == GAL_OK ? kept : NULL;
 }
 
@@ -179,7 +181,7 @@ static kept_cluster *keep_cluster(reader *r, const char *name, uint32_t devices)
 /* More nodes hang on the outermost link; a cluster of one link has no more. */
 static const gal_cluster *read_cluster(reader *r, uint32_t devices)
 {
-    const char *name = has(r, GAL_COLUMN_CLUSTER) ? text_of(r, GAL_COLUMN_CLUSTER) : r->default_cluster;
+    const char *name = has(r, GAL_COLUMN_CLUSTER) ? text_of(r, GAL_COLUMN_CLUSTER) : r->defaults->cluster;
     if (name == NULL) {
         refuse_row(r, "must have a column cluster, or --cluster be given");
         return NULL;
@@ -199,20 +201,42 @@ static const gal_cluster *read_cluster(reader *r, uint32_t devices)
     return fit == NULL ? NULL : &fit->cluster;
 }
 
-static void start_model(reader *r, gal_model *out)
+/* --sequence, of a row that names a model and no length of its own. */
+static void set_sequence(reader *r, gal_layout_row *out)
+{
+    gal_error broken = {0};
+    const uint32_t asked = r->defaults->arithmetic.sequence_length;
+    if (asked == 0 || has(r, GAL_COLUMN_SEQ)) {
+        return;
+    }
+    out->origins.sequence = GAL_ORIGIN_OPTION;
+    if (gal_model_set_sequence(&out->model, asked, &broken) != GAL_OK) {
+        refuse_row(r, broken.text);
+    }
+}
+
+static void start_model(reader *r, gal_layout_row *row)
 {
     static const char *const families[] = {[GAL_FAMILY_DECODER] = "decoder", [GAL_FAMILY_LLAMA] = "llama"};
     static const gal_layout_column facts[] = {GAL_COLUMN_LAYERS, GAL_COLUMN_HIDDEN, GAL_COLUMN_HEADS, GAL_COLUMN_SEQ,
                                               GAL_COLUMN_VOCAB};
+    gal_model *out = &row->model;
     if (has(r, GAL_COLUMN_MODEL)) {
-        const kept_model *kept = keep_model(r, text_of(r, GAL_COLUMN_MODEL));
+        const kept_model *kept = r->code == GAL_OK ? keep_model(r, text_of(r, GAL_COLUMN_MODEL)) : NULL;
         if (kept != NULL) {
             *out = kept->model;
+            row->origins = kept->origins;
+            set_sequence(r, row);
         }
         return;
     }
+    out->sequence_length = r->defaults->arithmetic.sequence_length;
+    row->origins = (gal_model_origins){.dtype = GAL_ORIGIN_DEFAULT,
+                                       .sequence = out->sequence_length > 0 ? GAL_ORIGIN_OPTION : GAL_ORIGIN_COLUMN,
+                                       .optimizer = GAL_ORIGIN_DEFAULT,
+                                       .preferred_dtype = GAL_BF16};
     for (uint32_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
-        if (!has(r, facts[i])) {
+        if (!has(r, facts[i]) && (facts[i] != GAL_COLUMN_SEQ || out->sequence_length == 0)) {
             char rule[GAL_NAME_BYTES + 32];
             (void)snprintf(rule, sizeof rule, "must have a model, or its %s", column_names[facts[i]]);
             refuse_row(r, rule);
@@ -221,7 +245,6 @@ static void start_model(reader *r, gal_model *out)
     out->family =
         (gal_family)read_enum(r, GAL_COLUMN_FAMILY, families, sizeof families / sizeof families[0], GAL_FAMILY_DECODER);
     out->tied_embeddings = out->family == GAL_FAMILY_DECODER;
-    out->compute_dtype = GAL_BF16;
 }
 
 /* Of families whose sizes hang together otherwise, a document says all. */
@@ -249,6 +272,10 @@ static void read_facts(reader *r, gal_model *out)
     const uint32_t ffn = facts_alone ? 4 * out->hidden : out->ffn_hidden;
     out->ffn_hidden = read_u32(r, GAL_COLUMN_FFN, 1, GAL_FFN_HIDDEN_MAX, ffn);
     out->sequence_length = read_u32(r, GAL_COLUMN_SEQ, 1, GAL_SEQUENCE_LENGTH_MAX, out->sequence_length);
+    if (facts_alone) {
+        (void)snprintf(out->name, sizeof out->name, "%s-%ul-h%u", gal_family_names[out->family], out->layer_count,
+                       out->hidden);
+    }
     out->vocabulary = read_u32(r, GAL_COLUMN_VOCAB, 1, GAL_VOCABULARY_MAX, out->vocabulary);
     out->tied_embeddings = read_u32(r, GAL_COLUMN_TIED, 0, 1, out->tied_embeddings) != 0;
     const bool by_hidden = facts_alone || out->family != GAL_FAMILY_LLAMA; /* a llama's document says its head_dim */
@@ -264,13 +291,27 @@ static void read_facts(reader *r, gal_model *out)
     }
 }
 
-static void read_arithmetic(reader *r, gal_model *out)
+static void read_dropout(reader *r, gal_model *out)
 {
     if (has(r, GAL_COLUMN_DROPOUT)) {
         out->residual_dropout = read_f64(r, GAL_COLUMN_DROPOUT, 0.0, GAL_JSON_BELOW_ONE, 0.0);
         out->attention_dropout = out->residual_dropout;
     }
-    out->compute_dtype = (gal_dtype)read_enum(r, GAL_COLUMN_DTYPE, gal_dtype_names, GAL_FP16 + 1, out->compute_dtype);
+}
+
+/* On the row's own cluster. */
+static void read_dtype(reader *r, gal_layout_row *out)
+{
+    gal_model *model = &out->model;
+    if (out->cluster != NULL) {
+        gal_model_choose_dtype(model, r->defaults->arithmetic.dtype, gal_device_dtypes(&out->cluster->device),
+                               &out->origins);
+    }
+    if (has(r, GAL_COLUMN_DTYPE)) {
+        model->compute_dtype = (gal_dtype)read_enum(r, GAL_COLUMN_DTYPE, gal_dtype_names, GAL_COMPUTE_DTYPE_COUNT, 0);
+        out->origins.dtype = GAL_ORIGIN_COLUMN;
+        out->origins.preferred_dtype = model->compute_dtype;
+    }
 }
 
 /* ---- layouts ---- */
@@ -348,18 +389,21 @@ static void read_layout(reader *r, const gal_model *model, gal_uniform_layout *o
     }
 }
 
-static gal_code read_row(gal_layout_rows *rows, uint32_t row, const char *cluster, gal_error *err)
+static gal_code read_row(gal_layout_rows *rows, uint32_t row, const gal_layout_defaults *defaults, gal_error *err)
 {
-    reader r = {.rows = rows, .default_cluster = cluster, .row = row, .err = err, .code = GAL_OK};
+    reader r = {.rows = rows, .defaults = defaults, .row = row, .err = err, .code = GAL_OK};
     gal_layout_row *out = &rows->row[row];
     out->row = row;
     gal_model_defaults(&out->model);
-    start_model(&r, &out->model);
+    start_model(&r, out);
     read_facts(&r, &out->model);
-    read_arithmetic(&r, &out->model);
+    read_dropout(&r, &out->model);
     const uint32_t devices = read_degrees(&r, &out->layout);
     read_layout(&r, &out->model, &out->layout);
     out->cluster = read_cluster(&r, devices);
+    read_dtype(&r, out);
+    out->origins.sequence = has(&r, GAL_COLUMN_SEQ) ? GAL_ORIGIN_COLUMN : out->origins.sequence;
+    out->origins.batch = GAL_ORIGIN_COLUMN;
     out->seconds = read_f64(&r, GAL_COLUMN_SECONDS, 1e-9, GAL_SECONDS_MAX, 0.0);
     out->bytes = read_f64(&r, GAL_COLUMN_BYTES, 1.0, (double)GAL_BYTES_MAX, 0.0);
     out->group = text_of(&r, GAL_COLUMN_GROUP);
@@ -398,7 +442,8 @@ static gal_code find_columns(gal_layout_rows *rows, gal_error *err)
     return GAL_OK;
 }
 
-gal_code gal_layout_rows_read(const char *path, const char *cluster, gal_layout_rows **out, gal_error *err)
+gal_code gal_layout_rows_read(const char *path, const gal_layout_defaults *defaults, gal_layout_rows **out,
+                              gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_layout_rows *rows = calloc(1, sizeof *rows);
@@ -413,7 +458,7 @@ gal_code gal_layout_rows_read(const char *path, const char *cluster, gal_layout_
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory: rows"));
     }
     for (uint32_t i = 0; i < gal_csv_row_count(rows->csv); i++) {
-        GAL_TRY(read_row(rows, i, cluster, err));
+        GAL_TRY(read_row(rows, i, defaults, err));
     }
     *out = rows;
     rows = NULL;

@@ -5,6 +5,7 @@
 
 #include "costmodel/framework.h"
 #include "planner/layouts/csv.h"
+#include "schemas/model_choice.h"
 
 /* X(enumerator, name, what it says) */
 #define GAL_LAYOUT_COLUMNS(X)                                                                                          \
@@ -15,11 +16,12 @@
     X(GAL_COLUMN_HEADS, "heads", "heads of queries")                                                                   \
     X(GAL_COLUMN_KV_HEADS, "kv_heads", "heads of keys and values, of a llama (heads)")                                 \
     X(GAL_COLUMN_FFN, "ffn", "width of the FFN (4 hidden)")                                                            \
-    X(GAL_COLUMN_SEQ, "seq", "tokens of a sample")                                                                     \
+    X(GAL_COLUMN_SEQ, "seq", "tokens of a sample (--sequence)")                                                        \
     X(GAL_COLUMN_VOCAB, "vocab", "entries of the vocabulary")                                                          \
     X(GAL_COLUMN_TIED, "tied", "1: the head shares the token table (decoder 1, llama 0)")                              \
     X(GAL_COLUMN_DROPOUT, "dropout", "probability of rows and scores (a document's own, else 0)")                      \
-    X(GAL_COLUMN_DTYPE, "dtype", "fp32, fp64, bf16 or fp16 (a document's own, else bf16)")                             \
+    X(GAL_COLUMN_DTYPE, "dtype",                                                                                       \
+      "fp32, fp64, bf16 or fp16 (--dtype; a document's own, else bf16 or what the device has)")                        \
     X(GAL_COLUMN_CLUSTER, "cluster", "cluster document or catalogue name (--cluster)")                                 \
     X(GAL_COLUMN_GPUS, "gpus", "devices (dp x tp x pp)")                                                               \
     X(GAL_COLUMN_DP, "dp", "replicas, or shards under zero (gpus / tp / pp)")                                          \
@@ -47,6 +49,7 @@ typedef enum gal_layout_column {
 
 typedef struct gal_layout_row {
     gal_model model;
+    gal_model_origins origins;  /* of the model's facts */
     const gal_cluster *cluster; /* of as many devices as the layout has */
     gal_uniform_layout layout;
     double seconds, bytes; /* measured; 0: not known */
@@ -56,10 +59,17 @@ typedef struct gal_layout_row {
 
 typedef struct gal_layout_rows gal_layout_rows;
 
-/* cluster: document or catalogue name for rows that name none; may be NULL. Errors as gal_csv_read and those of the
- * documents named; a wrong field, an unknown column and a layout that does not divide are GAL_ERR_DOCUMENT with file,
- * line, column, rule and value. */
-gal_code gal_layout_rows_read(const char *path, const char *cluster, gal_layout_rows **out, gal_error *err);
+/* What rows take that do not say it themselves. */
+typedef struct gal_layout_defaults {
+    const char *cluster; /* document or catalogue name; may be NULL */
+    gal_model_options arithmetic;
+} gal_layout_defaults;
+
+/* The dtype of a row: its column, else by the rule of schemas/model_choice.h on the row's cluster. Errors as
+ * gal_csv_read and those of the documents named; a wrong field, an unknown column and a layout that does not divide are
+ * GAL_ERR_DOCUMENT with file, line, column, rule and value. */
+gal_code gal_layout_rows_read(const char *path, const gal_layout_defaults *defaults, gal_layout_rows **out,
+                              gal_error *err);
 void gal_layout_rows_free(gal_layout_rows *rows); /* accepts NULL */
 
 const gal_csv *gal_layout_rows_table(const gal_layout_rows *rows);

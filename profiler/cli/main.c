@@ -18,6 +18,7 @@
 #include "schemas/base/options.h"
 #include "schemas/base/progress.h"
 #include "schemas/limits.h"
+#include "schemas/model_choice.h"
 
 enum { MODELS_MAX = 16, LINE_BYTES = 256 };
 enum { DEVICE_HOST, DEVICE_CUDA, DEVICE_COUNT };
@@ -30,6 +31,7 @@ static const double default_budget_seconds = 60.0, default_timeout_seconds = 120
 typedef struct settings {
     const char *model_path[MODELS_MAX], *output_path, *analytic, *storage_directory;
     uint32_t model_count, rank_count, thread_count, device, comm;
+    gal_model_options arithmetic;
     gal_u32_list batch, microbatches;
     double budget_seconds, timeout_seconds;
     uint64_t memory_bytes, slow_link_bytes; /* the link's a second */
@@ -63,6 +65,10 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
     const gal_option options[] = {
         gal_option_required(
             gal_option_string("model", "MODEL", "the model document whose programs are measured", &s->model_path[0])),
+        gal_option_enum("dtype", "arithmetic of the models (their documents'; else bf16, on the host fp32)",
+                        &s->arithmetic.dtype, gal_dtype_names, GAL_COMPUTE_DTYPE_COUNT),
+        gal_option_u32("sequence", "N", "positions of a sample, of texts (the documents'); t5: of the source",
+                       &s->arithmetic.sequence_length, 1, GAL_SEQUENCE_LENGTH_MAX),
         gal_option_string("analytic", "CLUSTER", "measure nothing: another command line, see below", &s->analytic),
         gal_option_u32("np", "N", "start N ranks on this machine (default 1)", &s->rank_count, 1, 4096),
         gal_option_u32("threads", "N", "threads per rank, as by galrun --threads (default 1)", &s->thread_count, 1,
@@ -118,11 +124,29 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
     return true;
 }
 
-static gal_code read_models(const settings *s, gal_model *model, gal_error *err)
+/* Bits 1 << gal_dtype. */
+static uint32_t device_dtypes(const settings *s)
+{
+    uint32_t bits = 0;
+    for (uint32_t dtype = 0; dtype < GAL_COMPUTE_DTYPE_COUNT; dtype++) {
+        const bool has = s->device == DEVICE_CUDA || gal_backend_host.ops((gal_dtype)dtype) != NULL;
+        bits |= has ? 1U << dtype : 0;
+    }
+    return bits;
+}
+
+/* tells: whether a dtype that the device lacks, and the one taken in its place, are said. */
+static gal_code read_models(const settings *s, bool tells, gal_model *model, gal_error *err)
 {
     gal_code code = GAL_OK;
+    gal_model_origins origins;
     for (uint32_t i = 0; i < s->model_count; i++) {
-        GAL_TRY(gal_model_read(s->model_path[i], &model[i], err));
+        GAL_TRY(gal_model_choose(s->model_path[i], &s->arithmetic, device_dtypes(s), &model[i], &origins, err));
+        if (tells && model[i].compute_dtype != origins.preferred_dtype) {
+            (void)fprintf(stderr, "galplan: note: %s is measured in %s: the %s does not compute in %s\n", model[i].name,
+                          gal_dtype_names[model[i].compute_dtype], device_names[s->device],
+                          gal_dtype_names[origins.preferred_dtype]);
+        }
         if (model[i].compute_dtype != model[0].compute_dtype) {
             return gal_fail(err, GAL_ERR_USAGE, "%s is in %s, %s in %s: profile them apart", s->model_path[i],
                             gal_dtype_names[model[i].compute_dtype], s->model_path[0],
@@ -268,7 +292,7 @@ static gal_code measure(const settings *s, const char *command, const gal_world 
     gal_progress shown = {.terminal = !s->quiet && gal_launched_terminal()};
     static const uint32_t default_microbatches[] = {1, 2, 4, 8};
     openblas_set_num_threads((int)s->thread_count);
-    code = model != NULL ? read_models(s, model, err) : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: models");
+    code = model != NULL ? read_models(s, false, model, err) : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: models");
     if (code == GAL_OK) {
         code = open_target(s, &model[0], &on, err);
     }
@@ -360,7 +384,8 @@ static gal_code run(const settings *s, const char *command, int argc, char **arg
         *exit_code = (int)measure_launched(s, command, &argc, &argv, err);
         goto cleanup;
     }
-    code = model != NULL ? read_models(s, model, err) : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: models");
+    code =
+        model != NULL ? read_models(s, !s->quiet, model, err) : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: models");
     GAL_TRY(code);
     if (s->device == DEVICE_HOST && s->comm == COMM_NCCL) {
         code = gal_fail(err, GAL_ERR_USAGE, "--comm nccl needs --device cuda: on the host ranks communicate by MPI");
@@ -392,7 +417,8 @@ int main(int argc, char **argv)
     int exit_code = GAL_OK;
     gal_error err = {0};
     char command[GAL_TEXT_BYTES];
-    settings s = {.budget_seconds = default_budget_seconds,
+    settings s = {.arithmetic = GAL_MODEL_OPTIONS_NONE,
+                  .budget_seconds = default_budget_seconds,
                   .timeout_seconds = default_timeout_seconds,
                   .rank_count = 1,
                   .thread_count = 1};

@@ -22,6 +22,9 @@ typedef enum gal_dtype {
         GAL_DTYPE_COUNT
 } gal_dtype;
 
+/* What models compute in: the first ones. */
+enum { GAL_COMPUTE_DTYPE_COUNT = GAL_FP16 + 1 };
+
 extern const char *const gal_dtype_names[GAL_DTYPE_COUNT];
 extern const uint8_t gal_dtype_element_bytes[GAL_DTYPE_COUNT];
 

@@ -25,7 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count)
     static const char *path = NULL;
     path = path == NULL ? gal_fuzz_path("layouts.csv") : path;
     gal_fuzz_write(path, bytes, byte_count);
-    const gal_code code = gal_layout_rows_read(path, "a100-16", &rows, &err);
+    const gal_code code =
+        gal_layout_rows_read(path, &(gal_layout_defaults){"a100-16", GAL_MODEL_OPTIONS_NONE}, &rows, &err);
     if (code != GAL_OK) {
         gal_fuzz_require_refusal(code, &err);
         return 0;

@@ -180,11 +180,14 @@ static void never_above_the_peak(void **state)
         trial t = any_trial(&random);
         gal_error err = {0};
         assert_int_equal(gal_model_read("gpt2-medium", &t.model, &err), GAL_OK);
+        t.model.compute_dtype = i % 2 == 0 ? GAL_FP32 : GAL_BF16;
         t.layout.pp_degree = power(&random, 3);
         const double layers = 12.0 * 24 * 1024 * 1024, tokens = 1024.0 * t.layout.global_batch_samples;
-        const double rate = t.framework.tf32
-                                ? fmax(t.cluster.device.tf32_flops_per_second, t.cluster.device.fp32_flops_per_second)
-                                : t.cluster.device.fp32_flops_per_second;
+        const gal_device *device = &t.cluster.device;
+        const double units = i % 2 == 1         ? device->bf16_flops_per_second
+                             : t.framework.tf32 ? device->tf32_flops_per_second
+                                                : 0.0;
+        const double rate = fmax(units, device->fp32_flops_per_second);
         const double devices = (double)t.layout.dp_degree * t.layout.tp_degree * t.layout.pp_degree;
         assert_true(price(&t).seconds > 6.0 * layers * tokens / devices / rate);
     }
@@ -198,6 +201,7 @@ static void transfers_by_hand(void **state)
     memset(&t, 0, sizeof t);
     gal_error err = {0};
     assert_int_equal(gal_model_read("gpt2-medium", &t.model, &err), GAL_OK);
+    t.model.compute_dtype = GAL_FP32;
     assert_int_equal(gal_cluster_read("a100-8", &t.cluster, &err), GAL_OK);
     t.framework.allocator_factor = t.framework.flash_forward_share = t.framework.flash_backward_share = 1.0;
     t.framework.flash_attention = true;

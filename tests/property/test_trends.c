@@ -171,7 +171,7 @@ static void count_fragment(const gal_program *program, gal_fragment_kind fragmen
 }
 
 /* Of two layers in the middle of a pipeline. */
-static traffic count_traffic(const gal_strategy *strategy)
+static traffic count_traffic(const gal_strategy *strategy, gal_dtype dtype)
 {
     traffic out = {0};
     gal_model model;
@@ -179,6 +179,7 @@ static traffic count_traffic(const gal_strategy *strategy)
     gal_error err = {0};
     gal_block_spec block[4];
     assert_int_equal(gal_model_read("gpt2-small", &model, &err), GAL_OK);
+    model.compute_dtype = dtype;
     for (uint32_t i = 0; i < 4; i++) {
         block[i] = gal_block_spec_of(&model, 1 + i, strategy);
     }
@@ -209,20 +210,31 @@ static void zero3_costs_half_more(void **unused)
     (void)unused;
     const gal_strategy dp = {.axis_count = 1, .axis = {{GAL_AXIS_DP, 4}}};
     const gal_strategy zero3 = {.axis_count = 1, .axis = {{GAL_AXIS_SDP, 4}}, .zero_stage = 3};
-    const traffic plain = count_traffic(&dp), sharded = count_traffic(&zero3);
+    const traffic plain = count_traffic(&dp, GAL_FP32), sharded = count_traffic(&zero3, GAL_FP32);
     assert_int_equal(plain.gathered + plain.scattered, 0);
     assert_true(sharded.all_reduced < plain.all_reduced / 100);
     assert_int_equal(2 * (sharded.gathered + sharded.scattered), 3 * (plain.all_reduced - sharded.all_reduced));
     assert_int_equal(sharded.gathered, 2 * sharded.scattered);
 }
 
+/* In bf16 gradients are reduced in fp32 while the weights that are gathered have half as many bytes: as much as DP. */
+static void zero3_costs_the_same_in_bf16(void **unused)
+{
+    (void)unused;
+    const gal_strategy dp = {.axis_count = 1, .axis = {{GAL_AXIS_DP, 4}}};
+    const gal_strategy zero3 = {.axis_count = 1, .axis = {{GAL_AXIS_SDP, 4}}, .zero_stage = 3};
+    const traffic plain = count_traffic(&dp, GAL_BF16), sharded = count_traffic(&zero3, GAL_BF16);
+    assert_int_equal(plain.gathered + plain.scattered, 0);
+    assert_int_equal(sharded.gathered + sharded.scattered, plain.all_reduced - sharded.all_reduced);
+    assert_int_equal(sharded.gathered, sharded.scattered);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_of_four_lose_their_links),
-        cmocka_unit_test(systems_rank_placements_differently),
-        cmocka_unit_test(pipelines_win_on_slow_links),
-        cmocka_unit_test(zero3_costs_half_more),
+        cmocka_unit_test(groups_of_four_lose_their_links), cmocka_unit_test(systems_rank_placements_differently),
+        cmocka_unit_test(pipelines_win_on_slow_links),     cmocka_unit_test(zero3_costs_half_more),
+        cmocka_unit_test(zero3_costs_the_same_in_bf16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

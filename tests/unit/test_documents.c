@@ -346,8 +346,12 @@ static void test_windows(void **state)
     gal_error err = {0};
     assert_int_equal(gal_model_read(VALID "hugging_face_mistral.json", &model, &err), GAL_OK);
     assert_int_equal(model.sequence_length, 4096); /* no more than the window */
+    assert_int_equal(model.reading.window_positions, 4096);
+    assert_false(model.reading.sequence_assumed);
     assert_int_equal(gal_model_read(VALID "hugging_face_qwen2.json", &model, &err), GAL_OK);
-    assert_int_equal(model.sequence_length, 32768); /* its window is not used */
+    assert_int_equal(model.sequence_length, 8192); /* its window is not used, but it allows 32768 */
+    assert_int_equal(model.reading.window_positions, 0);
+    assert_int_equal(model.reading.configured_positions, 32768);
     assert_true(model.qkv_bias && model.tied_embeddings);
     assert_int_equal(model.head_dim, 64);
     assert_int_equal(gal_model_read(VALID "hugging_face_llama.json", &model, &err), GAL_OK);
@@ -472,6 +476,9 @@ static void test_hugging_face(void **state)
     assert_int_equal(gal_model_read(VALID "hugging_face_short.json", &model, NULL), GAL_OK);
     assert_int_equal(model.ffn_hidden, 100);
     assert_int_equal(model.sequence_length, 128); /* from n_ctx */
+    assert_int_equal(model.compute_dtype, GAL_FP16);
+    assert_false(model.reading.dtype_assumed);
+    assert_true(model.reading.training_assumed);
     assert_int_equal(model.activation, GAL_ACTIVATION_RELU);
     assert_false(model.tied_embeddings);
     assert_true(model.residual_dropout == 0.0);

@@ -37,12 +37,12 @@ verdict 'galrun: the bytes of simulate'
 
 # Intervals of a measured profile: of the repeats' spread too. One device: kernels alone, all of them in the profile.
 printf 'model,gpus,microbatch,global_batch\ngpt2-small,1,4,4\n' >alone.csv
-galplan profile --analytic h100-8 --model gpt2-small -o sheets.json
+galplan profile --analytic h100-8 --model gpt2-small --dtype fp32 -o sheets.json
 sed 's/"source": "analytic"/"source": "measured"/' sheets.json >measured.json
 awk '/"seconds":/ { split($2, s, ","); seconds = s[1] } /"spread_seconds":/ { $0 = sprintf("      \"spread_seconds\": %.17g,", 0.3 * seconds) } 1' \
     measured.json >spread.json
 for profile in sheets measured spread; do
-    galplan estimate alone.csv --cluster h100-8 --profile $profile.json >$profile.out || echo "$profile fails"
+    galplan estimate alone.csv --dtype fp32 --cluster h100-8 --profile $profile.json >$profile.out || echo "$profile fails"
 done
 # half a width in log units: 0.5 of data sheets, 0.2 of what was measured once, hypot(0.2, 1.645 x 0.3 / 0.6745) = 0.758
 width() { awk -v low="$(field low_seconds "$1" 1)" -v high="$(field high_seconds "$1" 1)" 'BEGIN { printf "%.3f", log(high / low) / 2 }'; }
