@@ -3,8 +3,8 @@
 
 Usage: tests/bench/catalogue.py GALPLAN [WORD...]
 
-The search is whole but for one batch: a sample for every device, at least 16. Of the pairs "MODEL on CLUSTER" those that
-hold every WORD. Two at a time; one that takes more than 60 s is stopped. A row for each: processor seconds, resident
+The search is whole but for one batch: a sample for every device, at least 16; in bf16 (fp16 where a device has no bf16)
+and in fp32. Of the searches "MODEL in DTYPE on CLUSTER" those that hold every WORD. Two at a time; one that takes more than 60 s is stopped. A row for each: processor seconds, resident
 memory, and the plan's gap and pipeline degree, or the least memory and the least devices where none fits. Exit 1 if a
 search was stopped or gave no answer."""
 import concurrent.futures
@@ -24,28 +24,38 @@ def names(kind):
     return sorted(f[:-5] for f in os.listdir(os.path.join(CATALOGUE, kind)) if f.endswith(".json"))
 
 
-def devices_of(cluster):
+def document_of(cluster):
     with open(os.path.join(CATALOGUE, "clusters", cluster + ".json"), encoding="utf-8") as text:
-        return json.load(text)["device_count"]
+        return json.load(text)
+
+
+def dtypes_of(cluster):
+    """The narrow precision of a cluster's devices, if there is one, and fp32."""
+    device = document_of(cluster)["device"]
+    return [*[dtype for dtype in ("bf16", "fp16") if f"{dtype}_flops_per_second" in device][:1], "fp32"]
+
+
+def name_of(model, dtype, cluster):
+    return f"{model} in {dtype} on {cluster}"
 
 
 def limit():
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_SECONDS, LIMIT_SECONDS))
 
 
-def search(galplan, model, cluster):
-    """The pair, exit code (below 0: stopped), seconds, megabytes, the printed object, stderr."""
-    batch = max(16, devices_of(cluster))
+def search(galplan, model, dtype, cluster):
+    """The search, exit code (below 0: stopped), seconds, megabytes, the printed object, stderr."""
+    batch = max(16, document_of(cluster)["device_count"])
+    arguments = ["--model", model, "--dtype", dtype, "--cluster", cluster, "--batch", str(batch)]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        child = subprocess.Popen(
-            [galplan, "search", "--model", model, "--cluster", cluster, "--batch", str(batch), "--json", "-q"],
-            stdout=out, stderr=err, preexec_fn=limit)
+        child = subprocess.Popen([galplan, "search", *arguments, "--json", "-q"], stdout=out, stderr=err,
+                                 preexec_fn=limit)
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         err.seek(0)
         found = json.load(out) if child.returncode in (0, 1) else {}
-        return (model, cluster, child.returncode, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, found,
+        return (name_of(model, dtype, cluster), child.returncode, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, found,
                 err.read().decode())
 
 
@@ -63,19 +73,19 @@ def answer(code, found, err):
 
 def main():
     galplan, words = sys.argv[1], sys.argv[2:]
-    pairs = [(m, c) for m in names("models") for c in names("clusters") if all(w in f"{m} on {c}" for w in words)]
+    searches = [(m, d, c) for m in names("models") for c in names("clusters") for d in dtypes_of(c)
+                if all(w in name_of(m, d, c) for w in words)]
     slow, wide, bad = [], [], []
     total = 0.0
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for model, cluster, code, seconds, megabytes, found, err in pool.map(lambda p: search(galplan, *p), pairs):
+        for name, code, seconds, megabytes, found, err in pool.map(lambda s: search(galplan, *s), searches):
             said = answer(code, found, err)
-            name = f"{model} on {cluster}"
-            print(f"{name:36} {seconds:>7.2f} s {megabytes:>5.0f} MB  {said or 'no answer: exit ' + str(code)}", flush=True)
+            print(f"{name:44} {seconds:>7.2f} s {megabytes:>5.0f} MB  {said or 'no answer: exit ' + str(code)}", flush=True)
             total += seconds
             slow += [name] if seconds > SLOW_SECONDS else []
             wide += [name] if code == 0 and found["optimality_gap"] > WIDE_GAP else []
             bad += [name] if said is None else []
-    print(f"{len(pairs)} pairs, {total:.0f} s")
+    print(f"{len(searches)} searches, {total:.0f} s")
     for what, which in ((f"over {SLOW_SECONDS} s", slow), (f"gap above {100 * WIDE_GAP:.0f} %", wide), ("no answer", bad)):
         print(f"{len(which)} {what}: {', '.join(which)}")
     sys.exit(1 if bad else 0)

@@ -19,13 +19,21 @@ LIMIT_SECONDS = 60
 LEAST_SECONDS = 3
 MOST_MEGABYTES = 200
 # what is searched, target in milliseconds
-CASES = [
+PAIRS = [
     (["--model", "gpt2-xl", "--cluster", "h100-8", "--batch", "8:256:8"], 60),
     (["--model", "gpt3-175b", "--cluster", "h100-64", "--batch", "16:512:16"], 200),
     (["--model", "gpt3-175b", "--cluster", "h100-1024", "--batch", "64:2048:64"], 1000),
     (["--model", "t5-large-48", "--cluster", "a100-64", "--batch", "16:512:16"], 500),
     (["--model", "llama2-7b", "--cluster", "h100-8", "--batch", "64"], 20),
 ]
+# Little memory; slow links; both. What they take is said, not judged.
+SHORT = [
+    (["--model", "llama3-70b", "--cluster", "h100-64", "--batch", "128"], None),
+    (["--model", "qwen2-7b", "--cluster", "l4-8", "--batch", "16"], None),
+    (["--model", "llama2-13b", "--cluster", "rtx3090-32", "--batch", "64"], None),
+]
+CASES = [([*search, "--dtype", dtype], target) for dtype, searches in (("bf16", PAIRS + SHORT), ("fp32", PAIRS))
+         for search, target in searches]
 
 
 def run(galplan, arguments, folder):
@@ -63,17 +71,18 @@ def main():
     print(f"{'search':64} {'median':>10} {'target':>9} {'memory':>9}  {'samples/s':>9} {'gap':>8}")
     for arguments, target in CASES:
         results = run_all(galplan, arguments, runs)
-        name = " ".join(a for a in arguments if not a.startswith("--m") and not a.startswith("--c"))
+        name = " ".join(a for a in arguments if a not in ("--model", "--cluster", "--dtype"))
+        wanted = f"{target:>6} ms" if target else f"{'-':>9}"
         megabytes = max(r[1] for r in results)
         if any(r[0] is None for r in results):
-            print(f"{name:64} {'> 60 s':>10} {target:>6} ms {megabytes:>6.0f} MB  MISSED")
+            print(f"{name:64} {'> 60 s':>10} {wanted} {megabytes:>6.0f} MB  MISSED")
             missed = True
             continue
         took = statistics.median(r[0] for r in results)
         found = results[0][2]
-        bad = took > target or megabytes > MOST_MEGABYTES
+        bad = took > (target or took) or megabytes > MOST_MEGABYTES
         missed = missed or bad
-        print(f"{name:64} {took:>7.0f} ms {target:>6} ms {megabytes:>6.0f} MB  {found['samples_per_second']:>9.4g} "
+        print(f"{name:64} {took:>7.0f} ms {wanted} {megabytes:>6.0f} MB  {found['samples_per_second']:>9.4g} "
               f"{100 * found['optimality_gap']:>6.2f} %{'  MISSED' if bad else ''}")
     sys.exit(1 if missed else 0)
 

@@ -138,13 +138,14 @@ static uint32_t compare_model(bed *b, uint64_t *state)
     return compared;
 }
 
-static void make_bed(const char *model, const char *cluster, uint32_t stages, bed *b)
+static void make_bed(const char *model, gal_dtype dtype, const char *cluster, uint32_t stages, bed *b)
 {
     gal_error err = {0};
     gal_cluster c;
     gal_space space = {0};
     *b = (bed){.stages = stages};
     assert_int_equal(gal_model_read(model, &b->model, &err), GAL_OK);
+    b->model.compute_dtype = dtype;
     assert_int_equal(gal_cluster_read(cluster, &c, &err), GAL_OK);
     assert_int_equal(gal_durations_create_analytic(&c, &b->durations, &err), GAL_OK);
     assert_int_equal(gal_space_parse("dp,sdp,zero1,zero2,zero3,tp,sp,recompute,selective,ulysses,ring,zigzag,2d,2.5d,"
@@ -187,7 +188,7 @@ static void test_equal(void **state)
         if (strcmp(entry->kind, "model") != 0) {
             continue;
         }
-        make_bed(entry->name, clusters[i % 2], 1U << i % 2, &b);
+        make_bed(entry->name, models % 2 == 0 ? GAL_BF16 : GAL_FP32, clusters[i % 2], 1U << i % 2, &b);
         if (has_alike(&b)) {
             printf("%s: %u prices\n", entry->name, compare_model(&b, &random));
             printf("%s: %u pairs\n", entry->name, compare_pairs(&b, &random));
@@ -211,6 +212,7 @@ static void test_measured_windows(void **state)
         .shape = {.op = GAL_OP_WINDOW_ATTENTION, .dtype = GAL_FP32, .dims = {1, 3136, 3, 32, 56, 7, 0}},
         .seconds = 1e-3};
     assert_int_equal(gal_model_read("swin-tiny", &model, &err), GAL_OK);
+    model.compute_dtype = GAL_FP32; /* as the kernel's */
     assert_int_equal(gal_cluster_read("h100-8", &cluster, &err), GAL_OK);
     gal_profile_analytic(&cluster, &profile);
     for (uint32_t measured = 0; measured < 2; measured++) {

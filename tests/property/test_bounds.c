@@ -193,8 +193,8 @@ static bool has_use(const gal_model *model, uint32_t type, const gal_strategy *s
 }
 
 /* samples ascend: of a block that is lowered for the first of them the others are floors too. */
-static void check_floors(const char *name, const char *cluster_name, const gal_space *space, const uint32_t *samples,
-                         uint32_t sample_counts)
+static void check_floors(const char *name, gal_dtype dtype, const char *cluster_name, const gal_space *space,
+                         const uint32_t *samples, uint32_t sample_counts)
 {
     enum { DEVICES = 8 };
     static gal_strategy strategy[GAL_SPACE_MAX];
@@ -205,6 +205,7 @@ static void check_floors(const char *name, const char *cluster_name, const gal_s
     gal_price_cache *cache = NULL;
     gal_floors *floors = NULL;
     assert_int_equal(gal_model_read(name, &model, &err), GAL_OK);
+    model.compute_dtype = dtype;
     assert_int_equal(gal_cluster_read(cluster_name, &cluster, &err), GAL_OK);
     assert_int_equal(gal_durations_create_analytic(&cluster, &durations, &err), GAL_OK);
     assert_int_equal(gal_price_cache_create(&model, durations, &cache, &err), GAL_OK);
@@ -228,20 +229,25 @@ static void check_floors(const char *name, const char *cluster_name, const gal_s
     gal_durations_free(durations);
 }
 
+static const gal_dtype dtypes[] = {GAL_FP32, GAL_BF16};
+
 static void test_floors_are_below_prices(void **state)
 {
     (void)state;
     gal_space space;
     gal_space_all(&space);
     space.axis[GAL_AXIS_ULYSSES] = space.axis[GAL_AXIS_RING] = space.axis[GAL_AXIS_ZIGZAG] = true;
-    space.offload = space.stepped = space.bucket = space.keep_panels = true;
+    space.stepped = space.bucket = space.keep_panels = true;
     space.tp_grid[GAL_TP_2D] = space.tp_grid[GAL_TP_2P5D] = space.tp_grid[GAL_TP_3D] = true;
-    check_floors("gpt2-medium", "a100-8", &space, &(const uint32_t){16}, 1);
-    space.offload = false;
-    check_floors("gpt2-medium", "titan-16", &space, &(const uint32_t){16}, 1);
-    check_floors("t5-base", "a100-8", &space, &(const uint32_t){16}, 1);
-    check_floors("t5-base", "a100-16", &space, &(const uint32_t){16}, 1);
-    check_floors("swin-base", "v100-64", &space, &(const uint32_t){16}, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        space.offload = true;
+        check_floors("gpt2-medium", dtypes[i], "a100-8", &space, &(const uint32_t){16}, 1);
+        space.offload = false;
+        check_floors("gpt2-medium", dtypes[i], "titan-16", &space, &(const uint32_t){16}, 1);
+        check_floors("t5-base", dtypes[i], "a100-8", &space, &(const uint32_t){16}, 1);
+        check_floors("t5-base", dtypes[i], "a100-16", &space, &(const uint32_t){16}, 1);
+        check_floors("swin-base", dtypes[i], "v100-64", &space, &(const uint32_t){16}, 1);
+    }
 }
 
 /* Of 197 positions: numbers per row end off alignment, elsewhere for other samples. */
@@ -252,7 +258,9 @@ static void test_floors_of_other_samples(void **state)
     gal_error err = {0};
     gal_space space = {0};
     assert_int_equal(gal_space_parse("dp,tp,recompute,selective", &space, &err), GAL_OK);
-    check_floors("vit-base", "a100-8", &space, samples, sizeof samples / sizeof samples[0]);
+    for (uint32_t i = 0; i < 2; i++) {
+        check_floors("vit-base", dtypes[i], "a100-8", &space, samples, sizeof samples / sizeof samples[0]);
+    }
 }
 
 int main(void)

@@ -7,9 +7,9 @@ galplan=$(cd "${1:-build}" && pwd)/galplan
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-proves() { # model cluster batch
-    local name="$1 on $2, $3 samples"
-    if ! "$galplan" search --model "$1" --cluster "$2" --batch "$3" -q -o "$scratch/plan.json" >"$scratch/out" 2>&1; then
+proves() { # model cluster batch dtype
+    local name="$1 in $4 on $2, $3 samples"
+    if ! "$galplan" search --model "$1" --dtype "$4" --cluster "$2" --batch "$3" -q -o "$scratch/plan.json" >"$scratch/out" 2>&1; then
         sed 's/^/    /' "$scratch/out"
         echo "not ok $name: no plan"
     elif ! "$galplan" verify "$scratch/plan.json" >"$scratch/out" 2>&1 || ! grep -q '^bound *ok: ' "$scratch/out"; then
@@ -20,24 +20,28 @@ proves() { # model cluster batch
     fi
 }
 
-# As it ships, in 16 bits.
-narrow() { # model
-    sed 's/"compute_dtype": *"[a-z0-9]*"/"compute_dtype": "bf16"/' "schemas/catalogue/models/$1.json" >"$scratch/$1-bf16.json"
-    grep -q '"bf16"' "$scratch/$1-bf16.json" && echo "$scratch/$1-bf16.json"
-}
-
-proves swin-huge-32 a100-16 1024 # where an objective is below what its kernels take
-proves gpt2-xl titan-8 16
-proves llama3-8b a100-8 16
-proves t5-large-48 a100-64 512
-proves bert-large host 16
+proves swin-huge-32 a100-16 1024 fp32 # where an objective is below what its kernels take
+proves gpt2-xl titan-8 16 fp32
+proves llama3-8b a100-8 16 fp32
+proves t5-large-48 a100-64 512 fp32
+proves bert-large host 16 fp32
+proves gpt2-xl titan-8 16 fp16
+proves llama3-8b a100-8 16 bf16
+proves qwen2-7b l4-8 16 bf16 # little memory, slow links
+proves llama2-7b rtx3090-32 64 bf16
+proves bert-large a10g-8 16 bf16
 if [ "${PLANS:-100}" -gt 100 ]; then
-    proves "$(narrow vit-huge-32)" a100-16 1024
-    proves vit-huge-32 a100-16 64
-    proves swin-large a10g-8 16
-    proves llama2-13b rtx3090-32 64
-    proves gpt3-65b v100-64 64
-    proves gpt3-175b h100-64 512
-    proves gpt3-175b h100-1024 512
-    proves qwen2-7b b200-64 64
+    for dtype in fp32 bf16; do
+        proves vit-huge-32 a100-16 1024 $dtype
+        proves vit-huge-32 a100-16 64 $dtype
+        proves swin-large a10g-8 16 $dtype
+        proves t5-large-48 a100-64 512 $dtype
+        proves llama2-13b rtx3090-32 64 $dtype
+        proves gpt3-175b h100-64 512 $dtype
+        proves gpt3-175b h100-1024 512 $dtype
+        proves qwen2-7b b200-64 64 $dtype
+    done
+    proves gpt3-65b v100-64 64 fp32
+    proves gpt3-65b v100-64 64 fp16
+    proves llama3-70b h100-64 128 bf16
 fi

@@ -35,12 +35,13 @@ typedef struct bed {
     uint32_t hidden; /* of those compared: neighbours hide something of them */
 } bed;
 
-static void make_bed(const char *model, const char *cluster, bed *b)
+static void make_bed(const char *model, gal_dtype dtype, const char *cluster, bed *b)
 {
     gal_error err = {0};
     *b = (bed){.memory = calloc(1, sizeof *b->memory)};
     assert_non_null(b->memory);
     assert_int_equal(gal_model_read(model, &b->model, &err), GAL_OK);
+    b->model.compute_dtype = dtype;
     assert_int_equal(gal_cluster_read(cluster, &b->cluster, &err), GAL_OK);
     assert_int_equal(gal_durations_create_analytic(&b->cluster, &b->durations, &err), GAL_OK);
     assert_int_equal(gal_price_cache_create(&b->model, b->durations, &b->cache, &err), GAL_OK);
@@ -401,10 +402,15 @@ static void every_family(void **unused)
     (void)unused;
     for (uint32_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         bed b;
-        make_bed(models[i], "h100-8", &b);
+        make_bed(models[i], GAL_FP32, "h100-8", &b);
         compare_stage(&b, 1, 4, 1, BATCHES);
         compare_stage(&b, 0, 1, 3, BATCHES);
         assert_true(b.compared > 500 && b.refused > 100);
+        free_bed(&b);
+        make_bed(models[i], GAL_BF16, "h100-8", &b);
+        compare_stage(&b, 1, 4, 2, BATCHES);
+        compare_stage(&b, 0, 1, 7, BATCHES);
+        assert_true(b.compared > 200 && b.refused > 40);
         free_bed(&b);
     }
 }
@@ -413,14 +419,19 @@ static void every_family(void **unused)
 static void every_order(void **unused)
 {
     static const struct {
-        const char *model, *cluster;
+        const char *model;
+        gal_dtype dtype;
+        const char *cluster;
         uint32_t stage_count, stride;
-    } cases[] = {{"gpt2-medium", "h100-8", 1, 1}, {"gpt2-medium", "h100-64", 1, 1}, {"gpt3-175b", "h100-64", 4, 1},
-                 {"t5-base", "a100-64", 2, 1},    {"t5-large-48", "a100-64", 1, 2}, {"bert-large", "h100-1024", 4, 23}};
+    } cases[] = {{"gpt2-medium", GAL_FP32, "h100-8", 1, 1},  {"gpt2-medium", GAL_FP32, "h100-64", 1, 1},
+                 {"gpt3-175b", GAL_FP32, "h100-64", 4, 1},   {"t5-base", GAL_FP32, "a100-64", 2, 1},
+                 {"t5-large-48", GAL_FP32, "a100-64", 1, 2}, {"bert-large", GAL_FP32, "h100-1024", 4, 23},
+                 {"llama3-8b", GAL_BF16, "h100-64", 1, 3},   {"gpt3-175b", GAL_BF16, "h100-64", 4, 3},
+                 {"qwen2-7b", GAL_BF16, "rtx3090-32", 1, 5}, {"t5-base", GAL_BF16, "a100-64", 2, 3}};
     (void)unused;
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         bed b;
-        make_bed(cases[i].model, cases[i].cluster, &b);
+        make_bed(cases[i].model, cases[i].dtype, cases[i].cluster, &b);
         compare_stage(&b, cases[i].stage_count - 1, cases[i].stage_count, cases[i].stride, 1);
         assert_true(b.compared > 100 && b.hidden > 20);
         free_bed(&b);
@@ -432,7 +443,7 @@ static void every_place(void **unused)
 {
     (void)unused;
     bed b;
-    make_bed("gpt3-175b", "h100-64", &b);
+    make_bed("gpt3-175b", GAL_BF16, "h100-64", &b);
     gal_durations_free(b.durations);
     gal_error err = {0};
     b.cluster.device_count = 48;
@@ -516,7 +527,7 @@ static void conversions(void **unused)
         gal_known_kernels *known = calloc(1, sizeof *known);
         uint32_t compared = 0;
         assert_non_null(known);
-        make_bed(models[i], i % 2 == 0 ? "h100-64" : "a100-16", &b);
+        make_bed(models[i], i / 2 % 2 == 0 ? GAL_FP32 : GAL_BF16, i % 2 == 0 ? "h100-64" : "a100-16", &b);
         gal_space_all(&space);
         const uint32_t count = gal_space_strategies(&space, b.cluster.device_count / 2, strategy);
         assert_int_equal(gal_chain_queues_create(known, &queues, &err), GAL_OK);
@@ -583,7 +594,7 @@ static void alike(void **unused)
         gal_error err = {0};
         gal_space space = {0};
         uint32_t compared = 0;
-        make_bed(models[i], i % 2 == 0 ? "rtx3090-nvlink-32" : "colossal-3", &b);
+        make_bed(models[i], i / 2 % 2 == 0 ? GAL_BF16 : GAL_FP32, i % 2 == 0 ? "rtx3090-nvlink-32" : "colossal-3", &b);
         assert_int_equal(gal_space_parse(spaces[i], &space, &err), GAL_OK);
         const uint32_t count = gal_space_strategies(&space, b.cluster.device_count, strategy);
         for (uint32_t n = 0; n < 6000 && compared < 120; n++) {

@@ -60,13 +60,14 @@ static gal_code price_part(void *context, uint32_t part, gal_error *err)
     return GAL_OK;
 }
 
-static void make_bed(const char *model, bed *b)
+static void make_bed(const char *model, gal_dtype dtype, bed *b)
 {
     gal_error err = {0};
     gal_cluster cluster;
     gal_space space = {0};
     *b = (bed){0};
     assert_int_equal(gal_model_read(model, &b->model, &err), GAL_OK);
+    b->model.compute_dtype = dtype;
     assert_int_equal(gal_cluster_read("h100-8", &cluster, &err), GAL_OK);
     assert_int_equal(gal_durations_create_analytic(&cluster, &b->durations, &err), GAL_OK);
     assert_int_equal(gal_price_cache_create(&b->model, b->durations, &b->alone, &err), GAL_OK);
@@ -140,15 +141,18 @@ static uint32_t compare_pairs(bed *b)
 
 static void test_equal(void **state)
 {
-    static const char *const models[] = {"gpt2-small", "llama2-7b", "t5-small", "swin-tiny"};
+    static const struct {
+        const char *model;
+        gal_dtype dtype;
+    } cases[] = {{"gpt2-small", GAL_FP32}, {"llama2-7b", GAL_BF16}, {"t5-small", GAL_BF16}, {"swin-tiny", GAL_FP32}};
     (void)state;
-    for (uint32_t m = 0; m < sizeof models / sizeof models[0]; m++) {
+    for (uint32_t m = 0; m < sizeof cases / sizeof cases[0]; m++) {
         gal_error err = {0};
         bed b;
-        make_bed(models[m], &b);
+        make_bed(cases[m].model, cases[m].dtype, &b);
         assert_int_equal(gal_price_in_parts(b.parted, price_part, &b, &err), GAL_OK);
         const uint32_t blocks = compare_blocks(&b), pairs = compare_pairs(&b);
-        printf("%s: %u blocks (by part %u, %u, %u), %u pairs\n", models[m], blocks, b.of_part[0], b.of_part[1],
+        printf("%s: %u blocks (by part %u, %u, %u), %u pairs\n", cases[m].model, blocks, b.of_part[0], b.of_part[1],
                b.of_part[2], pairs);
         assert_true(blocks > 1000 && pairs > 20);
         assert_true(b.of_part[0] > blocks / 5 && b.of_part[1] > blocks / 5 && b.of_part[2] > blocks / 5);
@@ -203,7 +207,7 @@ static void test_at_once(void **state)
     (void)state;
     gal_error err = {0};
     bed b;
-    make_bed("t5-small", &b);
+    make_bed("t5-small", GAL_BF16, &b);
     assert_int_equal(gal_price_in_parts(b.parted, price_part, &b, &err), GAL_OK);
     const uint32_t blocks = compare_blocks(&b);
     asked *all = calloc(1, sizeof *all);
@@ -244,7 +248,7 @@ static void test_error(void **state)
     (void)state;
     gal_error err = {0};
     bed b;
-    make_bed("gpt2-small", &b);
+    make_bed("gpt2-small", GAL_FP32, &b);
     assert_int_equal(gal_price_in_parts(b.parted, fail_from_one, &b, &err), GAL_ERR_DOCUMENT);
     assert_string_equal(err.text, "of part 1");
     assert_int_equal(gal_price_at_once(b.parted, TASKS, fail_from_one, &b, &err), GAL_ERR_DOCUMENT);

@@ -25,11 +25,12 @@ typedef struct bed {
     uint32_t strategy_count;
 } bed;
 
-static void make_bed(const char *model, const char *cluster, uint32_t kind, const char *axes, bed *b)
+static void make_bed(const char *model, gal_dtype dtype, const char *cluster, uint32_t kind, const char *axes, bed *b)
 {
     gal_error err = {0};
     gal_space space = {0};
     assert_int_equal(gal_model_read(model, &b->model, &err), GAL_OK);
+    b->model.compute_dtype = dtype;
     assert_int_equal(gal_cluster_read(cluster, &b->cluster, &err), GAL_OK);
     assert_int_equal(gal_durations_create_analytic(&b->cluster, &b->durations, &err), GAL_OK);
     gal_atoms_of(b->cluster.device_count, &b->atoms);
@@ -137,12 +138,12 @@ static void walk(const bed *b, uint32_t type, uint64_t *state, uint32_t *convert
     }
 }
 
-static void check(const char *model, const char *cluster, gal_block_kind kind)
+static void check(const char *model, gal_dtype dtype, const char *cluster, gal_block_kind kind)
 {
     static bed b;
     uint64_t state = 20261121;
     uint32_t converted = 0;
-    make_bed(model, cluster, kind, "dp,sdp,tp,sp,recompute,selective,2d,2.5d,3d", &b);
+    make_bed(model, dtype, cluster, kind, "dp,sdp,tp,sp,recompute,selective,2d,2.5d,3d", &b);
     for (uint32_t i = 0; i < WALKS; i++) {
         walk(&b, type_of(&b.model, kind), &state, &converted);
     }
@@ -150,18 +151,24 @@ static void check(const char *model, const char *cluster, gal_block_kind kind)
     gal_durations_free(b.durations);
 }
 
+static const gal_dtype dtypes[] = {GAL_FP32, GAL_BF16};
+
 static void rows(void **unused)
 {
     (void)unused;
-    check("gpt2-medium", "h100-8", GAL_BLOCK_FFN);
-    check("gpt2-medium", "h100-64", GAL_BLOCK_FFN);
+    for (uint32_t i = 0; i < 2; i++) {
+        check("gpt2-medium", dtypes[i], "h100-8", GAL_BLOCK_FFN);
+        check("gpt2-medium", dtypes[i], "h100-64", GAL_BLOCK_FFN);
+    }
 }
 
 static void carried(void **unused)
 {
     (void)unused;
-    check("t5-large-48", "a100-8", GAL_BLOCK_CROSS_ATTENTION);
-    check("t5-large-48", "a100-64", GAL_BLOCK_CROSS_ATTENTION);
+    for (uint32_t i = 0; i < 2; i++) {
+        check("t5-large-48", dtypes[i], "a100-8", GAL_BLOCK_CROSS_ATTENTION);
+        check("t5-large-48", dtypes[i], "a100-64", GAL_BLOCK_CROSS_ATTENTION);
+    }
 }
 
 /* Strategies of every axis, drawn anew each time. */
@@ -185,14 +192,15 @@ static void compare_most(const uint64_t *exact, const uint64_t *most, size_t cou
 }
 
 /* All orders that chains of some strategies reach against what is charged where they are too many to be listed. */
-static void check_any_order(const char *model, const char *cluster)
+static void check_any_order(const char *model, gal_dtype dtype, const char *cluster)
 {
     static bed b;
     uint64_t state = 20261122;
     uint32_t converted = 0;
     gal_error err = {0};
     gal_block_types types;
-    make_bed(model, cluster, GAL_BLOCK_ATTENTION, "dp,sdp,tp,sp,recompute,ulysses,ring,zigzag,2d,2.5d,3d,overlap", &b);
+    make_bed(model, dtype, cluster, GAL_BLOCK_ATTENTION,
+             "dp,sdp,tp,sp,recompute,ulysses,ring,zigzag,2d,2.5d,3d,overlap", &b);
     assert_int_equal(gal_block_types_create(&b.model, b.durations, &types, &err), GAL_OK);
     for (uint32_t i = 0; i < DRAWS; i++) {
         gal_strategy drawn[DRAWN];
@@ -219,9 +227,11 @@ static void check_any_order(const char *model, const char *cluster)
 static void any_order(void **unused)
 {
     (void)unused;
-    check_any_order("gpt2-medium", "h100-8");
-    check_any_order("gpt2-medium", "h100-64");
-    check_any_order("t5-large-48", "a100-8");
+    for (uint32_t i = 0; i < 2; i++) {
+        check_any_order("gpt2-medium", dtypes[i], "h100-8");
+        check_any_order("gpt2-medium", dtypes[i], "h100-64");
+        check_any_order("t5-large-48", dtypes[i], "a100-8");
+    }
 }
 
 int main(void)
