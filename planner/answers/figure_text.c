@@ -21,32 +21,25 @@ const char *gal_figure_text(double value, char *buffer)
     return buffer;
 }
 
-static bool in_megabytes(uint64_t bytes)
+const gal_memory_unit *gal_memory_unit_of(uint64_t bytes)
 {
-    return bytes < 95000000;
-}
-
-static const char *unit_of(uint64_t bytes)
-{
-    return in_megabytes(bytes) ? "MB" : "GB";
-}
-
-static double in_unit(uint64_t bytes)
-{
-    return (double)bytes / (in_megabytes(bytes) ? 1e6 : 1e9);
+    static const gal_memory_unit units[] = {{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}};
+    return bytes >= 1000000000 ? &units[0] : bytes >= 1000000 ? &units[1] : &units[2];
 }
 
 const char *gal_memory_text(uint64_t bytes, char *buffer)
 {
-    (void)snprintf(buffer, GAL_FIGURE_TEXT_BYTES, "%.1f %s", in_unit(bytes), unit_of(bytes));
+    const gal_memory_unit *unit = gal_memory_unit_of(bytes);
+    (void)snprintf(buffer, GAL_FIGURE_TEXT_BYTES, "%.1f %s", (double)bytes / unit->bytes, unit->name);
     return buffer;
 }
 
 const char *gal_memory_of_text(uint64_t bytes, uint64_t limit_bytes, char *buffer)
 {
-    const bool same = in_megabytes(bytes) == in_megabytes(limit_bytes);
-    (void)snprintf(buffer, GAL_FIGURE_TEXT_BYTES, "%.1f%s%s of %.1f %s", in_unit(bytes), same ? "" : " ",
-                   same ? "" : unit_of(bytes), in_unit(limit_bytes), unit_of(limit_bytes));
+    const gal_memory_unit *own = gal_memory_unit_of(bytes), *whole = gal_memory_unit_of(limit_bytes);
+    (void)snprintf(buffer, GAL_FIGURE_TEXT_BYTES, "%.1f%s%s of %.1f %s", (double)bytes / own->bytes,
+                   own == whole ? "" : " ", own == whole ? "" : own->name, (double)limit_bytes / whole->bytes,
+                   whole->name);
     return buffer;
 }
 

@@ -10,7 +10,14 @@ enum { GAL_FIGURE_TEXT_BYTES = 48 };
  * buffer holds GAL_FIGURE_TEXT_BYTES. */
 const char *gal_figure_text(double value, char *buffer);
 
-/* Bytes in GB of 10^9 with one decimal, below 0.1 GB in MB: "74.2 GB", "4.0 MB". Likewise. */
+/* The unit in which so many bytes are told, a power of ten: GB, below 1 GB MB, below 1 MB kB. */
+typedef struct gal_memory_unit {
+    const char *name;
+    double bytes;
+} gal_memory_unit;
+const gal_memory_unit *gal_memory_unit_of(uint64_t bytes);
+
+/* Bytes in their unit with one decimal: "74.2 GB". buffer as above. */
 const char *gal_memory_text(uint64_t bytes, char *buffer);
 
 /* The same, of a limit: "74.2 of 80.0 GB", "4.0 MB of 80.0 GB". */

@@ -3,16 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-typedef struct unit {
-    const char *name;
-    double bytes;
-} unit;
-
-static const unit *unit_of(uint64_t bytes)
-{
-    static const unit units[] = {{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}};
-    return bytes >= 1000000000 ? &units[0] : bytes >= 1000000 ? &units[1] : &units[2];
-}
+#include "planner/answers/figure_text.h"
 
 typedef struct text {
     char *line;
@@ -32,14 +23,11 @@ __attribute__((format(printf, 2, 3))) static void add(text *t, const char *forma
 void gal_memory_line(const gal_memory_kinds *kinds, uint64_t memory_bytes, char line[GAL_MEMORY_LINE_BYTES])
 {
     const uint64_t used = gal_memory_kinds_sum(kinds);
-    const unit *own = unit_of(used), *whole = unit_of(memory_bytes);
+    const gal_memory_unit *own = gal_memory_unit_of(used);
+    char whole[GAL_FIGURE_TEXT_BYTES];
     const char *before = ": ";
     text t = {line, 0};
-    add(&t, "%.1f", (double)used / own->bytes);
-    if (own != whole) {
-        add(&t, " %s", own->name);
-    }
-    add(&t, " of %.1f %s", (double)memory_bytes / whole->bytes, whole->name);
+    add(&t, "%s", gal_memory_of_text(used, memory_bytes, whole));
     for (uint32_t k = 0; k < GAL_MEMORY_KIND_COUNT; k++) {
         if (kinds->bytes[k] > 0) {
             add(&t, "%s%s %.1f", before, gal_memory_kind_names[k], (double)kinds->bytes[k] / own->bytes);

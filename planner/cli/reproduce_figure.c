@@ -2,8 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "planner/cli/plan_table.h"
 #include "planner/cli/reproduce_paper.h"
-#include "planner/cli/search_print.h"
+#include "planner/least/least.h"
 #include "planner/published/paper.h"
 #include "schemas/base/clock.h"
 
@@ -202,11 +203,12 @@ static gal_code figure_6(const gal_paper *paper, const gal_paper_options *o, gal
         printf("%scase %s: %s on %s, %g GiB\n", i == 0 ? "" : "\n", cases[i].name, cases[i].model, cases[i].cluster,
                gib);
         if (answer.feasible) {
-            gal_search_print_plan(stdout, &answer.plan);
+            code = gal_plan_table_print(stdout, &answer.plan, err);
         } else {
             printf("  no plan fits\n");
         }
         gal_plan_free(&answer.plan);
+        GAL_TRY(code);
         gal_durations_free(s.durations);
         s.durations = NULL;
     }

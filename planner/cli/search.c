@@ -144,7 +144,10 @@ static gal_code report_none(const gal_search_options *o, const gal_search_reques
         gal_no_plan_print_named(algorithm, &answer->search, o->memory_bytes != 0 ? o->memory_bytes : own);
     }
     if (o->json) {
-        const gal_search_said said = {assumed, &o->ctas, proves ? &none : NULL, o->timing ? seconds : -1.0};
+        const gal_search_said said = {.assumed = assumed,
+                                      .ctas = &o->ctas,
+                                      .none = proves ? &none : NULL,
+                                      .seconds = o->timing ? seconds : -1.0};
         GAL_TRY(gal_search_print_json(algorithm, answer, &said, err));
     }
     code = GAL_NO;
@@ -153,21 +156,27 @@ cleanup:
 }
 
 static gal_code report(const gal_search_options *o, const gal_assumed *assumed, const gal_algorithm *algorithm,
-                       const gal_algorithm_answer *answer, bool ctas_priced, double seconds, gal_error *err)
+                       const gal_algorithm_answer *answer, const gal_profile *profile, const gal_durations *durations,
+                       double seconds, gal_error *err)
 {
     const gal_search_result *result = &answer->search;
+    const gal_search_said said = {.assumed = assumed,
+                                  .ctas = &o->ctas,
+                                  .seconds = o->timing ? seconds : -1.0,
+                                  .tokens = o->tokens,
+                                  .tf32 = profile->gpu.tf32,
+                                  .measured = gal_durations_have_measurements(durations)};
     gal_code code = GAL_OK;
     if (o->output != NULL) {
         GAL_TRY(gal_plan_write(o->output, &result->finalist[0].plan, err));
     }
     if (o->json) {
-        const gal_search_said said = {assumed, &o->ctas, NULL, o->timing ? seconds : -1.0};
         GAL_TRY(gal_search_print_json(algorithm, answer, &said, err));
     } else {
         FILE *out = text_file(o);
         gal_assumed_print(out, assumed);
-        gal_search_print(out, algorithm, answer, o->top);
-        gal_ctas_print(out, &o->ctas, ctas_priced);
+        GAL_TRY(gal_search_print(out, algorithm, answer, &said, o->top, err));
+        gal_ctas_print(out, &o->ctas, profile->gpu.by_ctas_count > 0);
         if (o->timing) {
             fprintf(out, "\nsearched %u cells", result->cell_count);
             if (result->label_count > 0) {
@@ -182,7 +191,7 @@ cleanup:
 
 /* The fastest plan is the one written. */
 static gal_code report_front(const gal_search_options *o, const gal_assumed *assumed, const gal_pareto *pareto,
-                             double seconds, gal_error *err)
+                             bool tf32, double seconds, gal_error *err)
 {
     FILE *out = text_file(o);
     gal_code code = GAL_OK;
@@ -190,10 +199,10 @@ static gal_code report_front(const gal_search_options *o, const gal_assumed *ass
         GAL_TRY(gal_plan_write(o->output, &pareto->point[0].finalist.plan, err));
     }
     if (o->json) {
-        GAL_TRY(gal_pareto_print_json(pareto, assumed, gal_search_put_strategies, o->timing ? seconds : -1.0, err));
+        GAL_TRY(gal_pareto_print_json(pareto, assumed, tf32, o->timing ? seconds : -1.0, err));
     } else {
         gal_assumed_print(out, assumed);
-        gal_pareto_print(out, pareto, o->top);
+        GAL_TRY(gal_pareto_print(out, pareto, tf32, o->top, err));
         if (o->timing) {
             fprintf(out, "\nsearched in %.1f ms\n", seconds * 1e3);
         }
@@ -203,7 +212,7 @@ cleanup:
 }
 
 static gal_code run_front(const gal_search_options *o, const gal_search_request *request, const gal_cluster *whole,
-                          const gal_assumed *assumed, gal_searching *searching, gal_error *err)
+                          const gal_assumed *assumed, bool tf32, gal_searching *searching, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_pareto pareto = {0};
@@ -218,7 +227,7 @@ static gal_code run_front(const gal_search_options *o, const gal_search_request 
     }
     if (pareto.point_count > 0) {
         pareto.point[0].finalist.plan.communication_ctas = o->ctas.ctas;
-        GAL_TRY(report_front(o, assumed, &pareto, seconds, err));
+        GAL_TRY(report_front(o, assumed, &pareto, tf32, seconds, err));
     } else {
         none.search = pareto.none; /* lent */
         GAL_TRY(report_none(o, request, whole, assumed, &gal_algorithms[GAL_ALGORITHM_EXACT], &none, seconds, err));
@@ -288,7 +297,7 @@ static gal_code run(gal_search_options *o, gal_error *err)
         goto cleanup;
     }
     if (o->pareto) {
-        GAL_TRY(run_front(o, &request, &whole, &assumed, &searching, err));
+        GAL_TRY(run_front(o, &request, &whole, &assumed, profile.gpu.tf32, &searching, err));
         goto cleanup;
     }
     gal_searching_begin(&searching);
@@ -308,7 +317,7 @@ static gal_code run(gal_search_options *o, gal_error *err)
     gal_ctas_mark(&o->ctas, &answer.search);
     GAL_TRY(gal_finalists_interval(durations, &answer.search, o->top > 1 ? o->top : 1, err));
     GAL_TRY(answer.search.feasible
-                ? report(o, &assumed, algorithm, &answer, profile.gpu.by_ctas_count > 0, seconds, err)
+                ? report(o, &assumed, algorithm, &answer, &profile, durations, seconds, err)
                 : report_none(o, &request, &whole, &assumed, algorithm, &answer, seconds, err));
     if (o->counts) {
         GAL_TRY(gal_search_print_counts(text_file(o), &request, &answer.search.finalist[0], err));

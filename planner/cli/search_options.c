@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/answers/training.h"
 #include "planner/cli/assumed.h"
 #include "planner/cli/threads_of.h"
 #include "planner/search/risk.h"
@@ -51,7 +52,8 @@ static const char notes[] =
     "--counts: of the cell of the best plan; schedules that are searched among uniform plans count as 1f1b.\n"
     "--communication-ctas auto searches for each count that the profile measured, and takes the count of the fastest "
     "plan.\n"
-    "--pareto searches again below the memory of each plan found until none fits; 'not proven' as without it.\n"
+    "--pareto searches again below the memory of each plan found until none fits; of one with * a faster plan\n"
+    "is not ruled out.\n"
     "Where no plan fits, the least memory and the least devices that would do are said, by bytes alone; devices:\n"
     "divisors of a node, then whole nodes up to 1024 or four times the cluster's.\n"
     "--space ...,offload: of every block half or all of the optimizer, of weights and of activations may be in the\n"
@@ -143,6 +145,8 @@ bool gal_search_options_parse(int argc, char **argv, gal_search_options *o, int 
                        1, 100000000),
         gal_option_short(
             'j', gal_option_u32("jobs", "N", "cores to search on (all)", &o->job_count, 1, GAL_SEARCH_THREADS_MAX)),
+        gal_option_string("tokens", "N", "length of a training, as 300B or 1T: says how many days it takes",
+                          &o->tokens_text),
         gal_option_flag("json", "print one JSON object", &o->json),
         gal_option_flag("counts", "print how many strategies each rule of pruning leaves", &o->counts),
         gal_option_flag("timing", "print the time of the search itself", &o->timing),
@@ -239,6 +243,15 @@ gal_code gal_search_options_rules(gal_search_options *o, gal_search_request *req
     if (o->devices != 0 && o->cluster == NULL) {
         return gal_fail(err, GAL_ERR_USAGE,
                         "--devices goes with --cluster: a profile holds for the devices it measured");
+    }
+    if (o->tokens_text != NULL && (o->compare || o->pareto)) {
+        return gal_fail(err, GAL_ERR_USAGE, "--tokens is for one plan: it goes without --compare and --pareto");
+    }
+    if (o->tokens_text != NULL) {
+        code = gal_training_read_tokens(o->tokens_text, &o->tokens, err);
+        if (code != GAL_OK) {
+            return code;
+        }
     }
     if (o->compare && (o->algorithm != GAL_ALGORITHM_COUNT || o->output != NULL || o->top > 1)) {
         return gal_fail(err, GAL_ERR_USAGE, "--compare goes without --algorithm, --output and --top");

@@ -11,8 +11,9 @@ typedef enum gal_rank { GAL_RANK_OBJECTIVE, GAL_RANK_SIMULATION, GAL_RANK_COUNT 
 
 typedef struct gal_search_options {
     const char *model, *profile, *cluster, *batch, *microbatches, *space, *schedule, *output, *communication_ctas;
-    const char *prices_text, *constants;
+    const char *prices_text, *constants, *tokens_text;
     gal_model_options arithmetic;
+    double tokens; /* of tokens_text; 0: not given */
     uint64_t memory_bytes, host_memory_bytes, storage_bytes, pareto_step_bytes;
     gal_u32_list pp_degrees, takeaways;
     uint32_t devices, thread_count, job_count, prefetch_depth, top, label_limit;

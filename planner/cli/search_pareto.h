@@ -8,11 +8,11 @@
 #include "planner/search/pareto.h"
 #include "schemas/base/json.h"
 
-/* Of at least one point. most: as asked for. */
-void gal_pareto_print(FILE *out, const gal_pareto *pareto, uint32_t most);
-/* put_plan: writes what a plan is made of into the object of a point. seconds < 0: no timing is asked for. */
-gal_code gal_pareto_print_json(const gal_pareto *pareto, const gal_assumed *assumed,
-                               void (*put_plan)(gal_json_writer *out, const gal_plan *plan), double seconds,
+/* The points, at least one, then the plan of the first, which is the fastest. most: as asked for. tf32: of the
+ * durations. GAL_ERR_SYSTEM without memory. */
+gal_code gal_pareto_print(FILE *out, const gal_pareto *pareto, bool tf32, uint32_t most, gal_error *err);
+/* seconds < 0: no timing is asked for. */
+gal_code gal_pareto_print_json(const gal_pareto *pareto, const gal_assumed *assumed, bool tf32, double seconds,
                                gal_error *err);
 
 #endif

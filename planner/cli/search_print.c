@@ -1,36 +1,14 @@
 #include "planner/cli/search_print.h"
 
+#include <math.h>
+
+#include "planner/answers/figure_text.h"
+#include "planner/cli/plan_table.h"
+#include "planner/cli/step_said.h"
+
 static double gap_of(const gal_search_result *result)
 {
     return result->finalist[0].objective_seconds / result->lower_bound_seconds - 1.0;
-}
-
-void gal_search_print_plan(FILE *out, const gal_plan *plan)
-{
-    char name[GAL_STRATEGY_NAME_BYTES];
-    fprintf(out, "\n  stage  devices  blocks  strategy                     bytes per device\n");
-    for (uint32_t p = 0; p < gal_plan_piece_count(plan); p++) {
-        uint32_t first = gal_plan_stage_first_block(plan, p);
-        for (uint32_t r = 0; r < plan->stage[p].run_count; r++) {
-            const gal_plan_run *run = &plan->run[plan->stage[p].first_run + r];
-            fprintf(out, "  %5u  %7u  %2u..%-3u ", p % plan->stage_count, gal_plan_stage_devices(plan), first,
-                    first + run->block_count - 1);
-            gal_strategy_name(&run->strategy, name);
-            if (r == 0) {
-                fprintf(out, "%-24s  %12.1f MiB", name, (double)plan->stage[p].predicted_bytes / 1048576.0);
-                if (plan->stage[p].predicted_host_bytes > 0) {
-                    fprintf(out, " + %.1f MiB of its host", (double)plan->stage[p].predicted_host_bytes / 1048576.0);
-                }
-                if (plan->stage[p].predicted_storage_bytes > 0) {
-                    fprintf(out, " + %.1f MiB of storage", (double)plan->stage[p].predicted_storage_bytes / 1048576.0);
-                }
-                fputc('\n', out);
-            } else {
-                fprintf(out, "%s\n", name);
-            }
-            first += run->block_count;
-        }
-    }
 }
 
 /* See planner/cell/uniform.h. */
@@ -39,12 +17,47 @@ static bool among_uniform(const gal_plan *plan)
     return plan->schedule == GAL_SCHEDULE_INTERLEAVED || plan->schedule == GAL_SCHEDULE_ZERO_BUBBLE;
 }
 
+/* The simulation is the plan's figure; where the objective strays from it, so does the proof. */
+static const double stray_worth_saying = 0.02;
+
+static double stray_of(const gal_finalist *f)
+{
+    return f->simulated_seconds / f->objective_seconds - 1.0;
+}
+
+static bool strays(const gal_finalist *f)
+{
+    return fabs(stray_of(f)) > stray_worth_saying;
+}
+
+/* The end of a line: how much slower the plan is simulated than its objective says, where that is worth saying. */
+static void print_stray(FILE *out, const gal_finalist *f)
+{
+    if (strays(f)) {
+        fprintf(out, "; the simulation is %.1f %% %s", 100.0 * fabs(stray_of(f)),
+                stray_of(f) > 0.0 ? "slower" : "faster");
+    }
+    fputc('\n', out);
+}
+
+/* Objective, bound and gap; where the simulation strays, what the proof is worth. */
+static void print_gap(FILE *out, const gal_search_result *result)
+{
+    const gal_finalist *f = &result->finalist[0];
+    const bool bounded = result->lower_bound_seconds > 0.0, stray = strays(f);
+    fprintf(out, "  objective %.6g s", f->objective_seconds);
+    if (bounded) {
+        fprintf(out, ", %s %.6g s%sgap %.3f %% is proven%s",
+                among_uniform(&f->plan) ? "bound of uniform plans" : "bound", result->lower_bound_seconds,
+                stray ? "\n  " : ": ", 100.0 * gap_of(result), stray ? " of the objective" : "");
+    }
+    print_stray(out, f);
+}
+
 static void print_proof(FILE *out, const gal_search_result *result)
 {
     const gal_finalist *f = &result->finalist[0];
-    fprintf(out, "  simulated %.6f s, objective %.6f s, %s %.6f s (gap %.3f %%)\n", f->simulated_seconds,
-            f->objective_seconds, among_uniform(&f->plan) ? "bound of uniform plans" : "proven bound",
-            result->lower_bound_seconds, 100.0 * gap_of(result));
+    print_gap(out, result);
     fprintf(out, "  %u of %u cells solved, ", result->solved_cell_count, result->cell_count);
     if (result->unproven_cell_count > 0) {
         fprintf(out, "in %u a faster plan is not ruled out (--gap, --label-limit)", result->unproven_cell_count);
@@ -56,26 +69,13 @@ static void print_proof(FILE *out, const gal_search_result *result)
     fprintf(out, "\n");
 }
 
-static double mebibytes(double bytes)
-{
-    return bytes / 1048576.0;
-}
-
-/* Of what galrun takes. */
-static void print_interval(FILE *out, const gal_finalist *f)
-{
-    const gal_prediction *in = &f->interval;
-    fprintf(out, "  90 %%: %.6f to %.6f s, %.2f to %.2f samples/s, %.1f to %.1f MiB on the fullest device\n",
-            in->low_seconds, in->high_seconds, f->global_batch_samples / in->high_seconds,
-            f->global_batch_samples / in->low_seconds, mebibytes(in->low_bytes), mebibytes(in->high_bytes));
-}
-
 /* A named algorithm proves nothing. */
 static void print_opinion(FILE *out, const gal_algorithm *algorithm, const gal_algorithm_answer *answer)
 {
     const gal_finalist *f = &answer->search.finalist[0];
-    fprintf(out, "  simulated %.6f s, objective %.6f s; %s itself expects %.6f s\n", f->simulated_seconds,
-            f->objective_seconds, algorithm->name, answer->opinion.seconds);
+    fprintf(out, "  objective %.6g s, %s itself expects %.6g s", f->objective_seconds, algorithm->name,
+            answer->opinion.seconds);
+    print_stray(out, f);
     if (answer->opinion.bound_seconds > 0.0) {
         fprintf(out, "  by these prices no plan of their space takes less than %.6f s (gap %.4f %%)\n",
                 answer->opinion.bound_seconds, 100.0 * (answer->opinion.seconds / answer->opinion.bound_seconds - 1.0));
@@ -98,15 +98,12 @@ static void print_opinion(FILE *out, const gal_algorithm *algorithm, const gal_a
 static void print_pricing(FILE *out, const gal_finalist *f)
 {
     const gal_pricing *pricing = &f->plan.pricing;
-    gal_prediction in;
-    gal_pricing_interval(&f->plan, &in);
-    fprintf(out, "  by %s%s: %.6f s, %.1f MiB on the fullest device; none of the space that galrun has is faster\n",
-            pricing->framework.name, pricing->constants.row_count > 0 ? " with fitted constants" : "",
-            f->objective_seconds, (double)pricing->bytes / 1048576.0);
-    fprintf(out, "  90 %%: %.6f to %.6f s, %.1f to %.1f MiB\n", in.low_seconds, in.high_seconds,
-            mebibytes(in.low_bytes), mebibytes(in.high_bytes));
-    fprintf(out, "  carried out by galrun: simulated %.6f s, bytes as below%s\n", f->simulated_seconds,
-            f->peak_bytes > f->plan.certificate.memory_bytes ? ", which are more than the limit" : "");
+    char seconds[GAL_FIGURE_TEXT_BYTES], memory[GAL_FIGURE_TEXT_BYTES];
+    fprintf(out, "  by %s%s; none of the space that galrun has is faster\n", pricing->framework.name,
+            pricing->constants.row_count > 0 ? " with fitted constants" : "");
+    fprintf(out, "  carried out by galrun: step %s s, memory %s%s\n", gal_figure_text(f->simulated_seconds, seconds),
+            gal_memory_text(f->peak_bytes, memory),
+            f->peak_bytes > f->plan.certificate.memory_bytes ? ", which is more than the limit" : "");
 }
 
 static void print_risk(FILE *out, const gal_plan *plan)
@@ -117,40 +114,88 @@ static void print_risk(FILE *out, const gal_plan *plan)
             plan->simulated_seconds, risk->memory_chance);
 }
 
-void gal_search_print(FILE *out, const gal_algorithm *algorithm, const gal_algorithm_answer *answer, uint32_t top)
+/* The plan's own figures: by the framework that priced it, else as simulated. */
+static gal_step_said step_of(const gal_finalist *f, const gal_search_said *said)
 {
-    const bool proves = algorithm == &gal_algorithms[GAL_ALGORITHM_EXACT];
-    const gal_search_result *result = &answer->search;
-    const gal_finalist *f = &result->finalist[0];
-    fprintf(out, "%s plan: %.2f samples/s\n", proves ? "fastest" : algorithm->name, gal_finalist_rate(f));
-    fprintf(out, "  batch %u in %u microbatches, pp_degree %u, %s", f->global_batch_samples, f->microbatch_count,
-            f->pp_degree, gal_schedule_names[f->plan.schedule]);
+    const gal_pricing *pricing = &f->plan.pricing;
+    gal_step_said step = {.plan = &f->plan,
+                          .seconds = f->simulated_seconds,
+                          .bytes = f->peak_bytes,
+                          .tokens = said->tokens,
+                          .tf32 = said->tf32,
+                          .measured = said->measured};
+    if (pricing->present) {
+        step.seconds = f->objective_seconds;
+        step.bytes = pricing->bytes;
+        step.tf32 = pricing->framework.tf32;
+        step.measured = pricing->constants.row_count > 0;
+    }
+    return step;
+}
+
+static void print_numbers(FILE *out, const gal_finalist *f)
+{
+    fprintf(out, "  batch %u in %u microbatch%s, pp %u, %s", f->global_batch_samples, f->microbatch_count,
+            f->microbatch_count == 1 ? "" : "es", f->pp_degree, gal_schedule_names[f->plan.schedule]);
     if (f->plan.schedule == GAL_SCHEDULE_INTERLEAVED) {
-        fprintf(out, ", %u chunks of each stage", f->plan.chunk_count);
+        fprintf(out, ", %u pieces of each stage", f->plan.chunk_count);
     }
     fputc('\n', out);
+}
+
+static void print_range(FILE *out, const gal_finalist *f, const gal_step_said *step)
+{
+    gal_prediction in = f->interval;
+    if (f->plan.pricing.present) {
+        gal_pricing_interval(&f->plan, &in);
+    }
+    gal_step_print_interval(out, step, &in);
+}
+
+/* The finalists, best first. */
+static void print_top(FILE *out, const gal_search_result *result, const gal_search_said *said, uint32_t top)
+{
+    char rate[GAL_FIGURE_TEXT_BYTES], memory[GAL_FIGURE_TEXT_BYTES];
+    fprintf(out,
+            "\n  batch  microbatches  pp     step s  90 %% from         to  %s/s each  MFU %%  objective    memory\n",
+            gal_model_token_noun(&result->finalist[0].plan.model));
+    for (uint32_t i = 0; i < top && i < result->finalist_count; i++) {
+        const gal_finalist *f = &result->finalist[i];
+        const gal_step_said step = step_of(f, said);
+        gal_figures figures;
+        gal_step_said_figures(&step, &figures);
+        fprintf(out, "  %5u  %12u  %2u  %9.4g  %9.4g  %9.4g  %13s  %5.1f  %9.4g  %8s\n", f->global_batch_samples,
+                f->microbatch_count, f->pp_degree, f->simulated_seconds, f->interval.low_seconds,
+                f->interval.high_seconds, gal_figure_text(figures.tokens_per_second_per_device, rate),
+                100.0 * figures.mfu, f->objective_seconds, gal_memory_text(f->peak_bytes, memory));
+    }
+}
+
+gal_code gal_search_print(FILE *out, const gal_algorithm *algorithm, const gal_algorithm_answer *answer,
+                          const gal_search_said *said, uint32_t top, gal_error *err)
+{
+    const bool proves = algorithm == &gal_algorithms[GAL_ALGORITHM_EXACT];
+    const gal_finalist *f = &answer->search.finalist[0];
+    const gal_step_said step = step_of(f, said);
+    fprintf(out, "%s plan: ", proves ? "fastest" : algorithm->name);
+    gal_step_print(out, &step);
+    print_numbers(out, f);
     if (f->plan.pricing.present) {
         print_pricing(out, f);
     } else if (proves) {
-        print_proof(out, result);
+        print_proof(out, &answer->search);
     } else {
         print_opinion(out, algorithm, answer);
     }
-    print_interval(out, f);
+    print_range(out, f, &step);
     if (f->plan.risk.present) {
         print_risk(out, &f->plan);
     }
-    gal_search_print_plan(out, &f->plan);
+    gal_step_print_notes(out, &step);
     if (top > 1) {
-        fprintf(out, "\n  batch  microbatches  pp  samples/s  simulated s      90 %% from           to  objective s  "
-                     "peak MiB\n");
+        print_top(out, &answer->search, said, top);
     }
-    for (uint32_t i = 0; top > 1 && i < top && i < result->finalist_count; i++) {
-        f = &result->finalist[i];
-        fprintf(out, "  %5u  %12u  %2u  %9.2f  %11.6f  %11.6f  %11.6f  %11.6f  %8.1f\n", f->global_batch_samples,
-                f->microbatch_count, f->pp_degree, gal_finalist_rate(f), f->simulated_seconds, f->interval.low_seconds,
-                f->interval.high_seconds, f->objective_seconds, (double)f->peak_bytes / 1048576.0);
-    }
+    return gal_plan_table_print(out, &f->plan, err);
 }
 
 void gal_search_put_interval(gal_json_writer *out, const gal_prediction *in)
@@ -179,33 +224,12 @@ static void put_prices(gal_json_writer *out, const gal_plan *plan)
     }
 }
 
-void gal_search_put_strategies(gal_json_writer *out, const gal_plan *plan)
-{
-    char name[GAL_STRATEGY_NAME_BYTES];
-    gal_json_begin_array(out, "strategies");
-    for (uint32_t p = 0; p < gal_plan_piece_count(plan); p++) {
-        for (uint32_t r = 0; r < plan->stage[p].run_count; r++) {
-            const gal_plan_run *run = &plan->run[plan->stage[p].first_run + r];
-            gal_json_begin_object(out, NULL);
-            gal_json_put_u64(out, "stage", p % plan->stage_count);
-            gal_json_put_u64(out, "block_count", run->block_count);
-            gal_json_put_string(out, "strategy", gal_strategy_name(&run->strategy, name));
-            gal_json_end_object(out);
-        }
-    }
-    gal_json_end_array(out);
-    gal_json_begin_array(out, "stage_block_counts");
-    for (uint32_t p = 0; p < gal_plan_piece_count(plan); p++) {
-        gal_json_put_u64(out, NULL, gal_plan_stage_block_count(plan, p));
-    }
-    gal_json_end_array(out);
-}
-
 gal_code gal_search_print_json(const gal_algorithm *algorithm, const gal_algorithm_answer *answer,
                                const gal_search_said *said, gal_error *err)
 {
     const bool proves = algorithm == &gal_algorithms[GAL_ALGORITHM_EXACT];
     const gal_search_result *result = &answer->search;
+    gal_code code = GAL_OK;
     gal_json_writer *out = gal_json_writer_create();
     gal_json_begin_object(out, NULL);
     gal_assumed_put(out, said->assumed);
@@ -215,7 +239,8 @@ gal_code gal_search_print_json(const gal_algorithm *algorithm, const gal_algorit
     gal_json_put_bool(out, "feasible", result->feasible);
     if (result->feasible) {
         const gal_finalist *f = &result->finalist[0];
-        gal_json_put_f64(out, "samples_per_second", gal_finalist_rate(f));
+        const gal_step_said step = step_of(f, said);
+        gal_step_put(out, &step);
         gal_json_put_f64(out, "objective_seconds", f->objective_seconds);
         gal_json_put_f64(out, "simulated_seconds", f->simulated_seconds);
         if (proves) {
@@ -238,7 +263,7 @@ gal_code gal_search_print_json(const gal_algorithm *algorithm, const gal_algorit
         gal_json_put_u64(out, "peak_bytes", f->peak_bytes);
         gal_search_put_interval(out, &f->interval);
         put_prices(out, &f->plan);
-        gal_search_put_strategies(out, &f->plan);
+        GAL_TRY(gal_plan_table_put(out, &f->plan, err));
         gal_ctas_put(out, said->ctas);
     } else if (said->none != NULL) {
         gal_no_plan_put(said->none, out);
@@ -258,7 +283,8 @@ gal_code gal_search_print_json(const gal_algorithm *algorithm, const gal_algorit
         gal_json_put_f64(out, "search_seconds", said->seconds);
     }
     gal_json_end_object(out);
-    gal_code code = gal_json_writer_save(out, "-", err);
+    GAL_TRY(gal_json_writer_save(out, "-", err));
+cleanup:
     gal_json_writer_free(out);
     return code;
 }

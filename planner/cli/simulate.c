@@ -6,10 +6,12 @@
 
 #include "costmodel/objective.h"
 #include "costmodel/simulate.h"
+#include "planner/answers/figure_text.h"
 #include "planner/cli/assumed.h"
 #include "planner/cli/galvatron.h"
 #include "planner/cli/memory_line.h"
 #include "planner/cli/search_print.h"
+#include "planner/cli/step_said.h"
 #include "planner/cli/threads_of.h"
 #include "schemas/base/options.h"
 
@@ -21,6 +23,7 @@ typedef struct run {
     gal_simulation simulation;
     gal_prediction interval;
     double objective_seconds; /* of a model that has prices */
+    double tokens;            /* of --tokens; 0: not given */
     bool profiled;
 } run;
 
@@ -88,12 +91,6 @@ static gal_code save_trace(const run *r, const char *path, gal_error *err)
     return code;
 }
 
-static double tokens_per_second(const run *r)
-{
-    const double tokens = (double)r->plan.global_batch_samples * (double)r->plan.model.sequence_length;
-    return tokens / r->simulation.iteration_seconds;
-}
-
 static uint64_t fixed_bytes(const run *r)
 {
     return r->profiled ? gal_durations_fixed_bytes(r->durations) : r->plan.fixed_bytes;
@@ -116,7 +113,7 @@ static void print_memory(const run *r)
     char line[GAL_MEMORY_LINE_BYTES];
     (void)gal_memory_kinds_fullest(r->program, r->plan.stage_count, fixed_bytes(r), &kinds);
     gal_memory_line(&kinds, memory_bytes(r), line);
-    printf("memory               %s\n", line);
+    printf("  memory %s\n", line);
 }
 
 static void put_memory(const run *r, gal_json_writer *out)
@@ -150,34 +147,52 @@ static gal_assumed assumed_of(const run *r)
                          .batches = {1, {r->plan.global_batch_samples}}};
 }
 
-/* Shares of the iteration in which each stream is busy; the bubble is what compute is idle, for whatever reason. */
-static void print_table(const run *r)
+/* The figures of the plan as simulated. */
+static gal_step_said step_of(const run *r)
 {
-    const double iteration = r->simulation.iteration_seconds;
+    uint64_t most = 0;
+    for (uint32_t s = 0; s < r->plan.stage_count; s++) {
+        most = stage_bytes(r, s) > most ? stage_bytes(r, s) : most;
+    }
+    return (gal_step_said){.plan = &r->plan,
+                           .seconds = r->simulation.iteration_seconds,
+                           .bytes = most,
+                           .tokens = r->tokens,
+                           .tf32 = r->profile.gpu.tf32,
+                           .measured = gal_durations_have_measurements(r->durations)};
+}
+
+static void print_figures(const run *r)
+{
+    const gal_step_said step = step_of(r);
     const gal_assumed assumed = assumed_of(r);
     gal_assumed_print(stdout, &assumed);
-    printf("durations            %s", r->profiled ? "profile" : "analytic, from the plan's cluster");
+    printf("simulated: ");
+    gal_step_print(stdout, &step);
+    gal_step_print_interval(stdout, &step, &r->interval);
+    printf("  durations: %s", r->profiled ? "profile" : "analytic, from the plan's cluster");
     if (r->plan.communication_ctas > 0 && r->profile.gpu.by_ctas_count > 0) {
         printf(", a collective taking %u thread blocks of a GPU", r->plan.communication_ctas);
     }
-    printf("\n");
-    printf("iteration            %.6g s\n", iteration);
-    printf("with 90 %%            %.6g to %.6g s, at most %.3f MiB on the fullest device\n", r->interval.low_seconds,
-           r->interval.high_seconds, r->interval.high_bytes / 1048576.0);
-    printf("throughput           %.6g samples/s, %.6g tokens/s\n", r->plan.global_batch_samples / iteration,
-           tokens_per_second(r));
-    printf("objective            %.6g s (sum of prices), %+.2f %% of the simulation\n", r->objective_seconds,
-           100.0 * (r->objective_seconds / iteration - 1.0));
+    printf("\n  objective %.6g s (sum of prices), %+.2f %% of the simulation\n", r->objective_seconds,
+           100.0 * (r->objective_seconds / r->simulation.iteration_seconds - 1.0));
     print_memory(r);
-    printf("\nstage  blocks  compute   tensor   gather   reduce      p2p   bubble        bytes\n");
+    gal_step_print_notes(stdout, &step);
+}
+
+/* Shares of the step in which each stream is busy; the bubble is what compute is idle, for whatever reason. */
+static void print_table(const run *r)
+{
+    char memory[GAL_FIGURE_TEXT_BYTES];
+    printf("\nstage  blocks  compute   tensor   gather   reduce      p2p   bubble     memory\n");
     for (uint32_t s = 0; s < r->plan.stage_count; s++) {
         const gal_stage_simulation *stage = &r->simulation.stage[s];
         const double *busy = stage->busy_seconds;
-        printf("%5u  %6u  %6.1f %%  %5.1f %%  %5.1f %%  %5.1f %%  %5.1f %%  %5.1f %%  %8.3f MiB\n", s,
+        printf("%5u  %6u  %6.1f %%  %5.1f %%  %5.1f %%  %5.1f %%  %5.1f %%  %5.1f %%  %9s\n", s,
                r->program[s]->block_count, 100.0 * share(r, busy[GAL_STREAM_COMPUTE]),
                100.0 * share(r, busy[GAL_STREAM_TENSOR]), 100.0 * share(r, busy[GAL_STREAM_GATHER]),
                100.0 * share(r, busy[GAL_STREAM_REDUCE]), 100.0 * share(r, transfer_seconds(stage)),
-               100.0 * (1.0 - share(r, busy[GAL_STREAM_COMPUTE])), (double)stage_bytes(r, s) / 1048576.0);
+               100.0 * (1.0 - share(r, busy[GAL_STREAM_COMPUTE])), gal_memory_text(stage_bytes(r, s), memory));
     }
 }
 
@@ -207,6 +222,7 @@ static void put_stage(const run *r, uint32_t stage, gal_json_writer *out)
 
 static gal_code print_json(const run *r, gal_error *err)
 {
+    const gal_step_said step = step_of(r);
     gal_json_writer *out = gal_json_writer_create();
     const gal_assumed assumed = assumed_of(r);
     gal_json_begin_object(out, NULL);
@@ -215,8 +231,7 @@ static gal_code print_json(const run *r, gal_error *err)
     gal_json_put_f64(out, "simulated_seconds", r->simulation.iteration_seconds);
     gal_search_put_interval(out, &r->interval);
     gal_json_put_f64(out, "objective_seconds", r->objective_seconds);
-    gal_json_put_f64(out, "samples_per_second", r->plan.global_batch_samples / r->simulation.iteration_seconds);
-    gal_json_put_f64(out, "tokens_per_second", tokens_per_second(r));
+    gal_step_put(out, &step);
     put_memory(r, out);
     gal_json_begin_array(out, "stages");
     for (uint32_t s = 0; s < r->plan.stage_count; s++) {
@@ -230,7 +245,7 @@ static gal_code print_json(const run *r, gal_error *err)
 }
 
 static const char notes[] =
-    "bubble is what of the iteration the compute stream is idle, for whatever reason; the other columns\n"
+    "bubble is what of the step the compute stream is idle, for whatever reason; the other columns\n"
     "are shares in which a stream is busy. memory is of the fullest device: optimizer are moments and masters,\n"
     "activations what is kept from forward to backward, workspace temporaries, gathered weights and buckets,\n"
     "fixed what the profile measured beside the program. --prices galvatron prices a plan or a galvatron_plan by the\n"
@@ -239,12 +254,11 @@ static const char notes[] =
 typedef enum price_source { PRICES_GALRUN, PRICES_GALVATRON, PRICES_COUNT } price_source;
 static const char *const price_names[PRICES_COUNT] = {"galrun", "galvatron"};
 
-static gal_code price_galvatron(const char *plan_path, const char *profile_path, const char *trace_path, bool json,
-                                gal_error *err)
+static gal_code price_galvatron(const char *plan_path, const char *profile_path, bool others, bool json, gal_error *err)
 {
-    if (profile_path == NULL || trace_path != NULL) {
+    if (profile_path == NULL || others) {
         return gal_fail(err, GAL_ERR_USAGE,
-                        "--prices galvatron needs --profile with a galvatron_profile, and has no --trace");
+                        "--prices galvatron needs --profile with a galvatron_profile, and has no --trace and --tokens");
     }
     return gal_cli_price_galvatron(plan_path, profile_path, json, err);
 }
@@ -252,7 +266,7 @@ static gal_code price_galvatron(const char *plan_path, const char *profile_path,
 int gal_cli_simulate(int argc, char **argv)
 {
     const char *profile_path = NULL;
-    const char *trace_path = NULL;
+    const char *trace_path = NULL, *tokens = NULL;
     uint32_t prices = PRICES_GALRUN, threads = 0;
     bool json = false;
     const gal_option options[] = {
@@ -261,6 +275,7 @@ int gal_cli_simulate(int argc, char **argv)
         gal_option_u32("threads", "N", GAL_CLI_THREADS_HELP, &threads, 1, GAL_PROFILE_THREADS_MAX),
         gal_option_enum("prices", "whose prices (galrun)", &prices, price_names, PRICES_COUNT),
         gal_option_string("trace", "FILE", "write the time line for chrome://tracing or Perfetto", &trace_path),
+        gal_option_string("tokens", "N", "length of a training, as 300B or 1T: says how many days it takes", &tokens),
         gal_option_flag("json", "print one JSON object", &json),
     };
     const gal_command command = {.program = "galplan",
@@ -280,8 +295,11 @@ int gal_cli_simulate(int argc, char **argv)
     gal_error err = {0};
     run r = {0};
     gal_code code = GAL_OK;
+    if (tokens != NULL) {
+        GAL_TRY(gal_training_read_tokens(tokens, &r.tokens, &err));
+    }
     if (prices == PRICES_GALVATRON) {
-        code = price_galvatron(arguments.positional[0], profile_path, trace_path, json, &err);
+        code = price_galvatron(arguments.positional[0], profile_path, trace_path != NULL || tokens != NULL, json, &err);
         goto cleanup;
     }
     GAL_TRY(load(&r, arguments.positional[0], profile_path, threads, &err));
@@ -292,6 +310,7 @@ int gal_cli_simulate(int argc, char **argv)
     if (json) {
         GAL_TRY(print_json(&r, &err));
     } else {
+        print_figures(&r);
         print_table(&r);
     }
 cleanup:

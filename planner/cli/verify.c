@@ -9,6 +9,8 @@
 
 #include "costmodel/simulate.h"
 #include "planner/certificate/claims.h"
+#include "planner/cli/search_print.h"
+#include "planner/cli/step_said.h"
 #include "planner/cli/threads_of.h"
 #include "planner/published/framework_search.h"
 #include "planner/search/risk.h"
@@ -28,6 +30,8 @@ typedef struct outcome {
 typedef struct report {
     uint32_t count;
     outcome check[CHECKS_MAX];
+    gal_step_said step; /* once prices are proved; seconds 0: they are not */
+    gal_prediction interval;
 } report;
 
 typedef struct inputs {
@@ -124,7 +128,9 @@ static gal_code same_cluster(const gal_cluster *a, const gal_cluster *b, bool *s
 }
 
 /* Of the profile that the plan was made by; without one of the plan's cluster. GAL_NO if it is another. */
-static gal_code create_durations(const inputs *in, const gal_plan *plan, gal_durations **out, gal_error *err)
+/* tf32: whether the profile was measured so. */
+static gal_code create_durations(const inputs *in, const gal_plan *plan, gal_durations **out, bool *tf32,
+                                 gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_profile profile = {0};
@@ -141,6 +147,7 @@ static gal_code create_durations(const inputs *in, const gal_plan *plan, gal_dur
                          profile.hash, strcmp(profile.hash, plan->profile_hash) == 0 ? " of another cluster" : ""));
     }
     GAL_TRY(gal_durations_create_at(&profile, plan->communication_ctas, out, err));
+    *tf32 = profile.gpu.tf32;
 cleanup:
     gal_profile_free(&profile);
     return code;
@@ -182,11 +189,23 @@ cleanup:
     return code;
 }
 
-static void say_interval(const gal_prediction *in, outcome *out)
+/* The figures of a plan whose prices are proved: by its framework, or as simulated. */
+static void say_step(const gal_plan *plan, bool measured, bool tf32, const gal_prediction *in, report *r)
 {
-    const size_t used = strlen(out->proved);
-    (void)snprintf(out->proved + used, sizeof out->proved - used, "; 90 %%: %.6f to %.6f s, at most %.1f MiB",
-                   in->low_seconds, in->high_seconds, in->high_bytes / 1048576.0);
+    const gal_pricing *pricing = &plan->pricing;
+    uint64_t most = 0;
+    for (uint32_t p = 0; p < gal_plan_piece_count(plan); p++) {
+        most = plan->stage[p].predicted_bytes > most ? plan->stage[p].predicted_bytes : most;
+    }
+    r->interval = *in;
+    r->step = (gal_step_said){
+        .plan = plan, .seconds = plan->simulated_seconds, .bytes = most, .tf32 = tf32, .measured = measured};
+    if (pricing->present) {
+        r->step.seconds = plan->objective_seconds;
+        r->step.bytes = pricing->bytes;
+        r->step.tf32 = pricing->framework.tf32;
+        r->step.measured = pricing->constants.row_count > 0;
+    }
 }
 
 /* By the plan's own framework; what galrun would take by the durations. */
@@ -197,7 +216,6 @@ static void check_pricing(const gal_plan *plan, gal_program *const *programs, co
     (void)snprintf(prices->proved, sizeof prices->proved, "seconds and bytes are those of %s; it fits",
                    plan->pricing.framework.name);
     gal_pricing_interval(plan, &in);
-    say_interval(&in, prices);
     prices->code = gal_programs_interval(programs, plan->stage_count, durations, plan->simulated_seconds,
                                          plan->fixed_bytes, &own, &prices->err);
     prices->code = prices->code == GAL_OK ? gal_framework_check_plan(plan, &prices->err) : prices->code;
@@ -213,6 +231,7 @@ static void check_pricing(const gal_plan *plan, gal_program *const *programs, co
     }
     if (prices->code == GAL_OK) {
         outcome *bound = add(r, "bound", "");
+        say_step(plan, false, false, &in, r);
         (void)snprintf(bound->proved, sizeof bound->proved,
                        "no layout of the space that galrun has is faster than %.9g s, by %s", plan->lower_bound_seconds,
                        plan->pricing.framework.name);
@@ -220,7 +239,8 @@ static void check_pricing(const gal_plan *plan, gal_program *const *programs, co
     }
 }
 
-static void check_claims(const gal_plan *plan, gal_program *const *programs, gal_durations *durations, report *r)
+static void check_claims(const gal_plan *plan, gal_program *const *programs, gal_durations *durations, bool tf32,
+                         report *r)
 {
     gal_price_cache *cache = NULL;
     outcome *prices = add(r, "prices", "objective, simulated seconds and bytes are those of the plan; it fits");
@@ -228,9 +248,6 @@ static void check_claims(const gal_plan *plan, gal_program *const *programs, gal
     gal_prediction in;
     prices->code =
         gal_programs_interval(programs, plan->stage_count, durations, simulated, plan->fixed_bytes, &in, &prices->err);
-    if (prices->code == GAL_OK) {
-        say_interval(&in, prices);
-    }
     if (prices->code == GAL_OK && plan->risk.present) {
         prices->code = check_risk(plan, programs, durations, &prices->err);
         simulated = plan->risk.quantile_seconds;
@@ -244,6 +261,7 @@ static void check_claims(const gal_plan *plan, gal_program *const *programs, gal
     if (prices->code == GAL_OK) {
         outcome *bound = add(r, "bound", "");
         const double searched = plan->certificate.searched_bound_seconds;
+        say_step(plan, gal_durations_have_measurements(durations), tf32, &in, r);
         (void)snprintf(bound->proved, sizeof bound->proved, "no plan of the space is faster than %.9g s (gap %.3f %%)",
                        plan->lower_bound_seconds, 100.0 * (plan->objective_seconds / plan->lower_bound_seconds - 1.0));
         bound->code = gal_claims_check_bound(cache, durations, plan, &bound->err);
@@ -271,11 +289,12 @@ static void check_certificate(const inputs *in, const gal_plan *plan, gal_progra
     } else if (plan->profile_hash[0] != '\0' && in->profile == NULL) {
         skip(add(r, "bound", ""), "needs --profile, the one of hash %s", plan->profile_hash);
     } else {
-        code = create_durations(in, plan, &durations, &err);
+        bool tf32 = false;
+        code = create_durations(in, plan, &durations, &tf32, &err);
         if (code == GAL_OK && plan->pricing.present) {
             check_pricing(plan, programs, durations, r);
         } else if (code == GAL_OK) {
-            check_claims(plan, programs, durations, r);
+            check_claims(plan, programs, durations, tf32, r);
         } else {
             outcome *out = add(r, "prices", "");
             out->code = code;
@@ -321,6 +340,11 @@ static gal_code worst_of(const report *r)
 
 static void print_text(const report *r)
 {
+    if (r->step.seconds > 0.0) {
+        printf("plan: ");
+        gal_step_print(stdout, &r->step);
+        gal_step_print_interval(stdout, &r->step, &r->interval);
+    }
     for (uint32_t i = 0; i < r->count; i++) {
         const outcome *at = &r->check[i];
         printf("%-9s %s: %s\n", at->name,
@@ -336,6 +360,12 @@ static gal_code print_json(const report *r, gal_error *err)
     gal_json_writer *json = gal_json_writer_create();
     gal_json_begin_object(json, NULL);
     gal_json_put_bool(json, "ok", worst_of(r) == GAL_OK);
+    if (r->step.seconds > 0.0) {
+        gal_json_put_f64(json, "step_seconds", r->step.seconds);
+        gal_json_put_u64(json, "peak_bytes", r->step.bytes);
+        gal_search_put_interval(json, &r->interval);
+        gal_step_put(json, &r->step);
+    }
     gal_json_begin_array(json, "checks");
     for (uint32_t i = 0; i < r->count; i++) {
         gal_json_begin_object(json, NULL);

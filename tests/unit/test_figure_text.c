@@ -27,8 +27,9 @@ static void test_memory(void **state)
     (void)state;
     char text[GAL_FIGURE_TEXT_BYTES];
     assert_string_equal(gal_memory_text(79720817152, text), "79.7 GB");
-    assert_string_equal(gal_memory_text(95000000, text), "0.1 GB");
-    assert_string_equal(gal_memory_text(94999999, text), "95.0 MB");
+    assert_string_equal(gal_memory_text(1000000000, text), "1.0 GB");
+    assert_string_equal(gal_memory_text(729000000, text), "729.0 MB");
+    assert_string_equal(gal_memory_text(999999, text), "1000.0 kB");
     assert_string_equal(gal_memory_of_text(74200000000, 80000000000, text), "74.2 of 80.0 GB");
     assert_string_equal(gal_memory_of_text(4000000, 80000000000, text), "4.0 MB of 80.0 GB");
     assert_string_equal(gal_memory_of_text(4000000, 8000000, text), "4.0 of 8.0 MB");
