@@ -8,6 +8,7 @@
 #include "planner/answers/training.h"
 #include "planner/cli/assumed.h"
 #include "planner/cli/calibrate.h"
+#include "planner/cli/next.h"
 #include "planner/cli/prices_of.h"
 #include "planner/layouts/layout_plan.h"
 #include "schemas/base/options.h"
@@ -321,6 +322,7 @@ int gal_cli_estimate(int argc, char **argv)
     if (code == GAL_OK) {
         code = estimate_to(&r, s.output, &err);
         warn(&r);
+        gal_next_of_estimate(stderr, s.cluster);
     }
     release(&r);
     return gal_options_end("galplan", "estimate", code, &err);

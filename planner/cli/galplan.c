@@ -11,6 +11,7 @@
 #include "planner/cli/search.h"
 #include "planner/cli/simulate.h"
 #include "planner/cli/solve.h"
+#include "planner/cli/terms.h"
 #include "planner/cli/verify.h"
 #include "schemas/base/large_pages.h"
 #include "schemas/base/program.h"
@@ -33,6 +34,11 @@ static const gal_program_command commands[] = {
     {"doctor", gal_cli_doctor, "say what is on this machine and what that allows"},
 };
 
+static const gal_program_topic topics[] = {
+    {"terms", "words of the output, of plans and of strategies", gal_cli_terms},
+    {"mfu", "how model FLOPs and MFU are counted", gal_cli_mfu},
+};
+
 int main(int argc, char **argv)
 {
     static const gal_program program = {
@@ -41,6 +47,8 @@ int main(int argc, char **argv)
         .summary = "Finds the fastest parallel plan to train a Transformer, and proves it.",
         .commands = commands,
         .command_count = sizeof commands / sizeof commands[0],
+        .topics = topics,
+        .topic_count = sizeof topics / sizeof topics[0],
         .notes = "'galplan COMMAND --help' or 'galplan help COMMAND' says more. galrun trains by a plan.\n",
     };
     gal_large_pages_reserve();

@@ -6,6 +6,7 @@
 
 #include "planner/cell/finalist.h"
 #include "planner/cli/assumed.h"
+#include "planner/cli/next.h"
 #include "planner/cli/search_compare.h"
 #include "planner/cli/search_counts.h"
 #include "planner/cli/search_ctas.h"
@@ -155,6 +156,12 @@ cleanup:
     return code;
 }
 
+/* The profile that galplan verify asks for; NULL where the plan was not made by it: prices of Hetu-Galvatron. */
+static const char *profile_of(const gal_search_options *o, const gal_plan *plan)
+{
+    return plan->profile_hash[0] != '\0' ? o->profile : NULL;
+}
+
 static gal_code report(const gal_search_options *o, const gal_assumed *assumed, const gal_algorithm *algorithm,
                        const gal_algorithm_answer *answer, const gal_profile *profile, const gal_durations *durations,
                        double seconds, gal_error *err)
@@ -184,6 +191,9 @@ static gal_code report(const gal_search_options *o, const gal_assumed *assumed, 
             }
             fprintf(out, " in %.1f ms\n", seconds * 1e3);
         }
+        if (!plan_on_stdout && !o->counts) {
+            gal_next_of_search(out, &result->finalist[0].plan, o->output, profile_of(o, &result->finalist[0].plan));
+        }
     }
 cleanup:
     return code;
@@ -205,6 +215,11 @@ static gal_code report_front(const gal_search_options *o, const gal_assumed *ass
         GAL_TRY(gal_pareto_print(out, pareto, tf32, o->top, err));
         if (o->timing) {
             fprintf(out, "\nsearched in %.1f ms\n", seconds * 1e3);
+        }
+        if (o->output == NULL) {
+            gal_next_of_front(out);
+        } else if (!plan_on_stdout) {
+            gal_next_of_search(out, &pareto->point[0].finalist.plan, o->output, o->profile);
         }
     }
 cleanup:

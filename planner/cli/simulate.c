@@ -10,6 +10,7 @@
 #include "planner/cli/assumed.h"
 #include "planner/cli/galvatron.h"
 #include "planner/cli/memory_line.h"
+#include "planner/cli/next.h"
 #include "planner/cli/search_print.h"
 #include "planner/cli/step_said.h"
 #include "planner/cli/threads_of.h"
@@ -312,6 +313,7 @@ int gal_cli_simulate(int argc, char **argv)
     } else {
         print_figures(&r);
         print_table(&r);
+        gal_next_of_simulation(stdout, &r.plan, arguments.positional[0], profile_path, trace_path);
     }
 cleanup:
     release(&r);

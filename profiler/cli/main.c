@@ -227,6 +227,9 @@ static void print_summary(const settings *s, const gal_profile *profile, const g
                       (double)gpu->context_bytes * 1e-9);
     }
     print_host(out, profile);
+    if (out == stdout) {
+        (void)fprintf(out, "next: galplan search --model %s --profile %s -o plan.json\n", s->model_path[0], s->output_path);
+    }
 }
 
 static void tell(const char *text)

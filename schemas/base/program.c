@@ -21,7 +21,11 @@ static void print_help(const gal_program *program)
     for (uint32_t i = 0; i < program->command_count; i++) {
         printf("  %-10s %s\n", program->commands[i].name, program->commands[i].summary);
     }
-    printf("\n  %-10s %s\n\n%s%s", version_option, version_help, program->notes, gal_exit_codes);
+    printf("\n");
+    for (uint32_t i = 0; i < program->topic_count; i++) {
+        printf("  help %-5s %s\n", program->topics[i].name, program->topics[i].summary);
+    }
+    printf("  %-10s %s\n\n%s%s", version_option, version_help, program->notes, gal_exit_codes);
 }
 
 static void print_man(const gal_program *program)
@@ -44,6 +48,9 @@ static void print_man(const gal_program *program)
     printf("\n");
     gal_man_print(stdout, version_help);
     printf("\n");
+    for (uint32_t i = 0; i < program->topic_count; i++) {
+        gal_man_lines(stdout, program->topics[i].summary, program->topics[i].text);
+    }
     gal_man_lines(stdout, "NOTES", program->notes);
     gal_man_lines(stdout, "EXIT STATUS", gal_exit_codes);
 }
@@ -95,20 +102,34 @@ static const gal_program_command *find_command(const gal_program *program, const
     return NULL;
 }
 
-static int unknown_command(const gal_program *program, const char *name)
+static const gal_program_topic *find_topic(const gal_program *program, const char *name)
+{
+    for (uint32_t i = 0; i < program->topic_count; i++) {
+        if (strcmp(name, program->topics[i].name) == 0) {
+            return &program->topics[i];
+        }
+    }
+    return NULL;
+}
+
+/* topic_count: of how many topics the name could be meant; only help has any. */
+static int unknown_command(const gal_program *program, const char *name, uint32_t topic_count)
 {
     const char *names[COMMANDS_MAX];
     for (uint32_t i = 0; i < program->command_count; i++) {
         names[i] = program->commands[i].name;
     }
-    const char *nearest = gal_nearest_name(name, names, program->command_count);
+    for (uint32_t i = 0; i < topic_count; i++) {
+        names[program->command_count + i] = program->topics[i].name;
+    }
+    const char *nearest = gal_nearest_name(name, names, program->command_count + topic_count);
     fprintf(stderr, "%s: error: unknown command '%s'%s%s%s\ntry '%s --help'\n", program->name, name,
             nearest == NULL ? "" : ", did you mean '", nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?",
             program->name);
     return GAL_ERR_USAGE;
 }
 
-/* "help" prints the general help, "help COMMAND" that of the command. */
+/* "help" prints the general help, "help COMMAND" that of the command, "help TOPIC" the topic's text. */
 static int answer_help(const gal_program *program, int argc, char **argv)
 {
     char help[] = "--help";
@@ -121,14 +142,19 @@ static int answer_help(const gal_program *program, int argc, char **argv)
                 program->name);
         return GAL_ERR_USAGE;
     }
+    const gal_program_topic *topic = find_topic(program, argv[2]);
+    if (topic != NULL) {
+        printf("%s", topic->text);
+        return fflush(stdout) == 0 ? GAL_OK : GAL_ERR_SYSTEM;
+    }
     const gal_program_command *command = find_command(program, argv[2]);
     char *words[] = {argv[2], help, NULL};
-    return command == NULL ? unknown_command(program, argv[2]) : command->run(2, words);
+    return command == NULL ? unknown_command(program, argv[2], program->topic_count) : command->run(2, words);
 }
 
 int gal_program_main(const gal_program *program, int argc, char **argv)
 {
-    GAL_ASSERT(program->command_count <= COMMANDS_MAX);
+    GAL_ASSERT(program->command_count + program->topic_count <= COMMANDS_MAX);
     if (argc < 2) {
         fprintf(stderr, "%s: error: give a command\ntry '%s --help'\n", program->name, program->name);
         return GAL_ERR_USAGE;
@@ -153,5 +179,5 @@ int gal_program_main(const gal_program *program, int argc, char **argv)
         return GAL_OK;
     }
     const gal_program_command *command = find_command(program, argv[1]);
-    return command == NULL ? unknown_command(program, argv[1]) : command->run(argc - 1, argv + 1);
+    return command == NULL ? unknown_command(program, argv[1], 0) : command->run(argc - 1, argv + 1);
 }

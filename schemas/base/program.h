@@ -12,19 +12,28 @@ typedef struct gal_program_command {
     const char *summary;
 } gal_program_command;
 
+/* What `help NAME` prints beside the help of commands. */
+typedef struct gal_program_topic {
+    const char *name;
+    const char *summary;
+    const char *text; /* ends with a newline */
+} gal_program_topic;
+
 typedef struct gal_program {
     const char *name;
     const char *version; /* one line, what --version says */
     const char *summary; /* one line */
     const gal_program_command *commands;
     uint32_t command_count;
+    const gal_program_topic *topics;
+    uint32_t topic_count;
     const char *notes; /* printed after the commands, ends with a newline */
 } gal_program;
 
 /* What exit codes mean, one line (schemas/base/status.h). */
 extern const char gal_exit_codes[];
 
-/* The main function: runs the command, or answers help, help COMMAND, --help, --version, --man
+/* The main function: runs the command, or answers help, help COMMAND, help TOPIC, --help, --version, --man
  * and --completion. Returns the exit code. */
 int gal_program_main(const gal_program *program, int argc, char **argv);
 
