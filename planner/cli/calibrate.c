@@ -139,6 +139,7 @@ static gal_code calibrate(const settings *s, gal_error *err)
         GAL_TRY(gal_constants_read(s->start, &start, err));
     }
     GAL_TRY(gal_layout_rows_read(s->table, &defaults, &rows, err));
+    GAL_TRY(gal_layout_rows_check(rows, err));
     gal_cli_note_cut(gal_layout_rows_table(rows));
     measured = calloc((size_t)gal_layout_rows_count(rows) + 1, sizeof *measured);
     from = calloc((size_t)gal_layout_rows_count(rows) + 1, sizeof *from);

@@ -11,6 +11,7 @@
 #include "planner/cli/next.h"
 #include "planner/cli/prices_of.h"
 #include "planner/layouts/layout_plan.h"
+#include "planner/space/words.h"
 #include "schemas/base/options.h"
 #include "schemas/limits.h"
 
@@ -36,22 +37,34 @@ typedef struct run {
 } run;
 
 #define X(enumerator, name, says) "  " name ": " says "\n"
+#define Y(meaning, words) GAL_WORDS_HELP_LINE(meaning, words)
+#define COLUMNS "\nColumns (in brackets what stands where a column or a field is left out):\n" GAL_LAYOUT_COLUMNS(X)
+#define COLUMN_WORDS "Words of other frameworks for columns:\n" GAL_COLUMN_WORDS(Y)
+#define VALUE_WORDS "for zero:\n" GAL_ZERO_WORDS(Y) "for recompute:\n" GAL_RECOMPUTE_WORDS(Y)
+#define SCHEDULE_WORDS "for schedule:\n" GAL_LAYOUT_SCHEDULE_WORDS(Y)
 static const char notes[] =
     "One layout per row: a line of column names, then values; # starts a comment. The rows come back with\n"
-    "microbatch_count, estimated_seconds and estimated_bytes (of a step; of the fullest device), the last two with "
-    "the\n"
-    "low and high end of a 90 % interval; tokens_per_second_per_device (images of vit and swin),\n"
-    "model_flops_per_second_per_device and mfu (model FLOPs: forward and backward without recompute, causal attention\n"
-    "half, over the device's peak rate in the dtype); with --tokens training_days and training_device_hours; and "
-    "refused:\n"
-    "why there is no estimate. All blocks have one strategy.\n"
+    "microbatch_count, estimated_seconds and estimated_bytes (of a step; of the fullest device), the last two with\n"
+    "the low and high end of a 90 % interval; fits, yes or no, by the memory of the cluster's device;\n"
+    "tokens_per_second_per_device (images of vit and swin), model_flops_per_second_per_device and mfu (model FLOPs:\n"
+    "forward and backward without recompute, causal attention half, over the device's peak rate in the dtype); with\n"
+    "--tokens training_days and training_device_hours; and refused, why a row has no estimate, while the others have.\n"
+    "All blocks have one strategy.\n"
     "--prices galrun lowers and simulates each layout as galrun would run it; framework:NAME takes the formulas of\n"
     "costmodel/framework.h for a framework that a document describes (NAME: a file, or one that ships: pytorch-2022,\n"
-    "megatron-2021, megatron-sp-2022, torchtitan-2024, llm-foundry-2023 and others; a wrong name lists them).\n"
-    "--constants takes what 'galplan profile --calibrate' fitted.\n"
-    "\nColumns (in brackets what stands where a column or a field is left out):\n" GAL_LAYOUT_COLUMNS(
-        X) "\nExample:\n"
-           "  galplan estimate layouts.csv --cluster a100-8 --prices framework:megatron-2021\n";
+    "megatron-2021, megatron-sp-2022, torchtitan-2024, llm-foundry-2023 and others; a wrong name lists them). Those\n"
+    "formulas have no cp, ulysses and ring.\n"
+    "--constants takes what 'galplan profile --calibrate' fitted.\n" COLUMNS;
+static const char appendix[] = COLUMN_WORDS VALUE_WORDS SCHEDULE_WORDS
+    "\nExit: 0 a row has an estimate, or there are no rows; 1 every row is refused; 2 usage; 3 a document or the\n"
+    "line of column names is wrong; 4 system.\n"
+    "\nExample:\n"
+    "  galplan estimate layouts.csv --cluster a100-8 --prices framework:megatron-2021\n";
+#undef SCHEDULE_WORDS
+#undef VALUE_WORDS
+#undef COLUMN_WORDS
+#undef COLUMNS
+#undef Y
 #undef X
 
 static void release(run *r)
@@ -157,7 +170,7 @@ static void find_figures(run *r, const gal_layout_row *row, answer *a)
     const gal_uniform_layout *layout = &row->layout;
     const gal_step step = {.model = &row->model,
                            .device = &row->cluster->device,
-                           .device_count = layout->dp_degree * layout->tp_degree * layout->pp_degree,
+                           .device_count = row->cluster->device_count,
                            .global_batch_samples = layout->global_batch_samples,
                            .tf32 = r->described ? r->framework.tf32 : r->profile.gpu.tf32,
                            .seconds = a->estimate.seconds};
@@ -174,28 +187,40 @@ static void put_head(FILE *out, const gal_csv *csv, bool training)
         fputc(',', out);
     }
     fprintf(out,
-            "microbatch_count,estimated_seconds,low_seconds,high_seconds,estimated_bytes,low_bytes,high_bytes,"
+            "microbatch_count,estimated_seconds,low_seconds,high_seconds,estimated_bytes,low_bytes,high_bytes,fits,"
             "tokens_per_second_per_device,model_flops_per_second_per_device,mfu,%srefused\n",
             training ? "training_days,training_device_hours," : "");
 }
 
-static void put_row(FILE *out, const gal_csv *csv, uint32_t row, const gal_uniform_layout *layout, const answer *a,
-                    bool training)
+/* Empty fields from estimated_seconds on, then the reason. */
+static void put_refusal(FILE *out, const char *refused, bool training)
+{
+    fputs(training ? ",,,,,,,,,,,," : ",,,,,,,,,,", out);
+    put_field(out, refused);
+    fputc('\n', out);
+}
+
+static void put_row(FILE *out, const gal_csv *csv, const gal_layout_row *row, const answer *a, bool training)
 {
     for (uint32_t c = 0; c < gal_csv_column_count(csv); c++) {
-        put_field(out, gal_csv_field(csv, row, c));
+        put_field(out, gal_csv_field(csv, row->row, c));
         fputc(',', out);
     }
+    if (row->refused != NULL) {
+        fputc(',', out);
+        put_refusal(out, a->refused, training);
+        return;
+    }
+    const gal_uniform_layout *layout = &row->layout;
     fprintf(out, "%u,", layout->global_batch_samples / (layout->dp_degree * layout->microbatch_samples));
     if (a->refused[0] != '\0') {
-        fputs(training ? ",,,,,,,,,,," : ",,,,,,,,,", out);
-        put_field(out, a->refused);
-        fputc('\n', out);
+        put_refusal(out, a->refused, training);
         return;
     }
     const gal_prediction *within = &a->interval;
-    fprintf(out, "%.6g,%.6g,%.6g,%.0f,%.0f,%.0f,", a->estimate.seconds, within->low_seconds, within->high_seconds,
-            a->estimate.bytes, within->low_bytes, within->high_bytes);
+    fprintf(out, "%.6g,%.6g,%.6g,%.0f,%.0f,%.0f,%s,", a->estimate.seconds, within->low_seconds, within->high_seconds,
+            a->estimate.bytes, within->low_bytes, within->high_bytes,
+            a->estimate.bytes <= (double)row->cluster->device.memory_bytes ? "yes" : "no");
     fprintf(out, "%.6g,%.6g,%.4g,", a->figures.tokens_per_second_per_device,
             a->figures.model_flops_per_second_per_device, a->figures.mfu);
     if (training) {
@@ -210,7 +235,7 @@ static bool was_said(const run *r, uint32_t row)
     const gal_layout_row *own = gal_layout_rows_at(r->rows, row);
     for (uint32_t i = 0; i < row; i++) {
         const gal_layout_row *other = gal_layout_rows_at(r->rows, i);
-        if (memcmp(&own->origins, &other->origins, sizeof own->origins) == 0 &&
+        if (other->refused == NULL && memcmp(&own->origins, &other->origins, sizeof own->origins) == 0 &&
             strcmp(own->model.name, other->model.name) == 0 && own->model.compute_dtype == other->model.compute_dtype &&
             own->model.sequence_length == other->model.sequence_length &&
             gal_model_parameter_count(&own->model) == gal_model_parameter_count(&other->model)) {
@@ -227,6 +252,9 @@ static void say_models(const run *r)
     uint32_t count = 0;
     for (uint32_t i = 0; i < gal_layout_rows_count(r->rows); i++) {
         const gal_layout_row *row = gal_layout_rows_at(r->rows, i);
+        if (row->refused != NULL) {
+            continue;
+        }
         const gal_assumed assumed = {
             .model = &row->model, .device = &row->cluster->device, .origins = row->origins, .batches = {.count = 0}};
         if (!was_said(r, i) && count++ < MODELS_SAID) {
@@ -239,26 +267,54 @@ static void say_models(const run *r)
     }
 }
 
+static gal_code estimate_row(run *r, const gal_layout_row *row, answer *out, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    if (row->refused != NULL) {
+        memcpy(out->refused, row->refused, strnlen(row->refused, sizeof out->refused - 1));
+    } else if (!r->described) {
+        code = estimate_galrun(r, row, out, err);
+    } else if (row->sequence.degree > 1) {
+        (void)snprintf(out->refused, sizeof out->refused,
+                       "framework:%s has no cp, ulysses and ring: --prices galrun has", r->framework.name);
+    } else {
+        estimate_described(r, row, out);
+    }
+    if (code == GAL_OK && out->refused[0] == '\0') {
+        find_figures(r, row, out);
+    }
+    return code;
+}
+
+/* Notes refused rows on stderr. GAL_NO if there is no other row. */
+static gal_code conclude(uint32_t refused, uint32_t count, gal_error *err)
+{
+    if (refused > 0 && refused == count) {
+        return gal_fail(err, GAL_NO, "every row is refused: the column refused says why");
+    }
+    if (refused > 0) {
+        fprintf(stderr, "galplan: note: %u of %u rows are refused: the column refused says why\n", refused, count);
+    }
+    return GAL_OK;
+}
+
 static gal_code estimate_all(run *r, FILE *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     const gal_csv *csv = gal_layout_rows_table(r->rows);
+    const uint32_t count = gal_layout_rows_count(r->rows);
     const bool training = r->tokens > 0.0;
+    uint32_t refused = 0;
     say_models(r);
     put_head(out, csv, training);
-    for (uint32_t i = 0; i < gal_layout_rows_count(r->rows); i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const gal_layout_row *row = gal_layout_rows_at(r->rows, i);
         answer a = {0};
-        if (r->described) {
-            estimate_described(r, row, &a);
-        } else {
-            GAL_TRY(estimate_galrun(r, row, &a, err));
-        }
-        if (a.refused[0] == '\0') {
-            find_figures(r, row, &a);
-        }
-        put_row(out, csv, i, &row->layout, &a, training);
+        GAL_TRY(estimate_row(r, row, &a, err));
+        put_row(out, csv, row, &a, training);
+        refused += a.refused[0] != '\0';
     }
+    code = conclude(refused, count, err);
 cleanup:
     return code;
 }
@@ -310,7 +366,8 @@ int gal_cli_estimate(int argc, char **argv)
                                  .positional_max = 1,
                                  .options = options,
                                  .option_count = sizeof options / sizeof options[0],
-                                 .notes = notes};
+                                 .notes = notes,
+                                 .appendix = appendix};
     gal_arguments arguments;
     int exit_code = GAL_OK;
     if (!gal_options_run(&command, argc, argv, &arguments, &exit_code)) {

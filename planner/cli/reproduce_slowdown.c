@@ -114,6 +114,7 @@ gal_code gal_cli_reproduce_slowdown(const char *path, gal_error *err)
     }
     printf(" measured s      with   without  slowdowns; 90 %% interval with them (*: measured outside)\n");
     for (uint32_t row = 0; row < count; row++) {
+        GAL_TRY(gal_csv_check_row(csv, row, err));
         GAL_TRY(put_row(csv, row, errors, &inside, err));
     }
     printf("%u steps: median error %.1f %% with slowdowns, %.1f %% without; %u in their 90 %% interval\n", count,

@@ -17,6 +17,9 @@ static const char *const planner_names[GAL_PLANNER_COUNT] = {"blocks", "layers"}
 static const char *const rank_names[GAL_RANK_COUNT] = {"objective", "simulation"};
 
 #define X(meaning, words) GAL_WORDS_HELP_LINE(meaning, words)
+#define WORDS                                                                                                          \
+    "Words of other frameworks, in --space (pp is in every space: --pp chooses its degrees):\n" GAL_SPACE_WORDS(       \
+        X) "in --schedule:\n" GAL_SCHEDULE_WORDS(X)
 static const char notes[] =
     "--batch takes a list 8,16,24 or a range: A:B doubles, A:B:STEP adds, A:B:xF multiplies. Without it the model's\n"
     "own batch is used. --microbatches takes a list or max:N (1, 2, 4 ... N); without it all powers of two that\n"
@@ -62,14 +65,12 @@ static const char notes[] =
     "half or all of weights too: chosen with the rest of each strategy; what may be lost is in the gap.\n"
     "Interleaved and zero-bubble plans are searched among uniform ones: one strategy for all blocks, even pieces.\n"
     "Exit: 0 a plan was found; 1 no plan fits; 2 usage; 3 a document is wrong; 4 system.\n"
-    "\nWords of other frameworks, in --space (pp is in every space: --pp chooses its degrees):\n" GAL_SPACE_WORDS(
-        X) "in --schedule:\n" GAL_SCHEDULE_WORDS(X) "\nExamples:\n"
-                                                    "  galplan search --model gpt2-small --cluster h100-8 --devices 2 "
-                                                    "--batch 8:32 --memory 8GiB -o plan.json\n"
-                                                    "  galplan search --model gpt2-small --cluster h100-8 --devices 4 "
-                                                    "--batch 32 --pp 1,2 --microbatches max:4 --top "
-                                                    "5\n";
-
+    "\nExamples:\n"
+    "  galplan search --model gpt2-small --cluster h100-8 --devices 2 --batch 8:32 --memory 8GiB -o plan.json\n"
+    "  galplan search --model gpt2-small --cluster h100-8 --devices 4 --batch 32 --pp 1,2 --microbatches max:4 --top "
+    "5\n";
+static const char appendix[] = WORDS;
+#undef WORDS
 #undef X
 
 bool gal_search_options_parse(int argc, char **argv, gal_search_options *o, int *exit_code)
@@ -158,7 +159,8 @@ bool gal_search_options_parse(int argc, char **argv, gal_search_options *o, int 
                                  .summary = "Find the fastest plan that fits in memory.",
                                  .options = options,
                                  .option_count = sizeof options / sizeof options[0],
-                                 .notes = notes};
+                                 .notes = notes,
+                                 .appendix = appendix};
     gal_arguments arguments;
     return gal_options_run(&command, argc, argv, &arguments, exit_code);
 }

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "schemas/base/file.h"
+#include "schemas/base/nearest.h"
+#include "schemas/base/size.h"
 
 enum { FILE_BYTES_MAX = 64 << 20, LIST_BYTES = 512 };
 
@@ -15,13 +17,15 @@ struct gal_csv {
     char *path, *text; /* owned; text is cut into fields */
     bool whole;        /* the last line has an end */
     uint32_t column_count, row_count, row_capacity;
-    char **field;   /* [1 + row_count][column_count]: names first */
-    uint32_t *line; /* [1 + row_count] */
+    char **field;          /* [1 + row_count][column_count]: names first */
+    uint32_t *line;        /* [1 + row_count] */
+    uint32_t *field_count; /* [1 + row_count] as they stand there; 0: the line cannot be cut into fields */
 };
 
 void gal_csv_free(gal_csv *csv)
 {
     if (csv != NULL) {
+        free(csv->field_count);
         free(csv->line);
         free(csv->field);
         free(csv->text);
@@ -50,7 +54,11 @@ static gal_code reserve(gal_csv *csv, gal_error *err)
     if (line != NULL) {
         csv->line = line;
     }
-    if (field == NULL || line == NULL) {
+    uint32_t *field_count = realloc(csv->field_count, sizeof *field_count * capacity);
+    if (field_count != NULL) {
+        csv->field_count = field_count;
+    }
+    if (field == NULL || line == NULL || field_count == NULL) {
         return out_of_memory(err);
     }
     csv->row_capacity = capacity;
@@ -108,26 +116,39 @@ static bool cut(char *line, char **field, uint32_t *count)
     }
 }
 
+static gal_code fail_at(const gal_csv *csv, uint32_t line, uint32_t field_count, gal_error *err)
+{
+    if (field_count == 0) {
+        return gal_fail(err, GAL_ERR_DOCUMENT,
+                        "%s:%u: must be at most %d fields, each without quotes or whole in double quotes", csv->path,
+                        line, (int)GAL_CSV_COLUMNS_MAX);
+    }
+    return gal_fail(err, GAL_ERR_DOCUMENT, "%s:%u: must have the %u fields of the first line, got %u", csv->path, line,
+                    csv->column_count, field_count);
+}
+
+/* The first line says how many columns there are. A later line with other fields is kept: those that it lacks are
+ * empty, and gal_csv_check_row tells. */
 static gal_code add_line(gal_csv *csv, char *line, uint32_t number, uint32_t *lines, gal_error *err)
 {
+    static char empty[] = "";
     char *field[GAL_CSV_COLUMNS_MAX];
     uint32_t count = 0;
     if (!cut(line, field, &count)) {
-        return gal_fail(err, GAL_ERR_DOCUMENT,
-                        "%s:%u: must be at most %d fields, each without quotes or whole in double quotes", csv->path,
-                        number, (int)GAL_CSV_COLUMNS_MAX);
+        count = 0;
     }
-    if (*lines == 0) {
-        csv->column_count = count;
-    } else if (count != csv->column_count) {
-        return gal_fail(err, GAL_ERR_DOCUMENT, "%s:%u: must have the %u fields of the first line, got %u", csv->path,
-                        number, csv->column_count, count);
+    if (*lines == 0 && count == 0) {
+        return fail_at(csv, number, count, err);
     }
+    csv->column_count = *lines == 0 ? count : csv->column_count;
     csv->row_count = *lines;
     const gal_code code = reserve(csv, err);
     if (code == GAL_OK) {
-        memcpy(csv->field + (size_t)*lines * csv->column_count, field, count * sizeof *field);
+        for (uint32_t c = 0; c < csv->column_count; c++) {
+            csv->field[(size_t)*lines * csv->column_count + c] = c < count ? field[c] : empty;
+        }
         csv->line[*lines] = number;
+        csv->field_count[*lines] = count;
         ++*lines;
     }
     return code;
@@ -236,6 +257,12 @@ uint32_t gal_csv_names_line(const gal_csv *csv)
     return csv->line[0];
 }
 
+gal_code gal_csv_check_row(const gal_csv *csv, uint32_t row, gal_error *err)
+{
+    const uint32_t count = csv->field_count[1 + row];
+    return count == csv->column_count ? GAL_OK : fail_at(csv, gal_csv_line(csv, row), count, err);
+}
+
 const char *gal_csv_field(const gal_csv *csv, uint32_t row, uint32_t column)
 {
     return column == GAL_CSV_NONE ? "" : csv->field[(size_t)(1 + row) * csv->column_count + column];
@@ -286,6 +313,22 @@ gal_code gal_csv_f64(const gal_csv *csv, uint32_t row, uint32_t column, double l
     return GAL_OK;
 }
 
+gal_code gal_csv_size(const gal_csv *csv, uint32_t row, uint32_t column, uint64_t least, uint64_t most, uint64_t *out,
+                      gal_error *err)
+{
+    const char *text = gal_csv_field(csv, row, column);
+    uint64_t value = 0;
+    if (*text == '\0') {
+        return GAL_OK;
+    }
+    if (!gal_size_parse(text, &value) || value < least || value > most) {
+        return gal_csv_fail(csv, row, column, err, "must be %s, from %llu to %llu", GAL_SIZE_FORMS,
+                            (unsigned long long)least, (unsigned long long)most);
+    }
+    *out = value;
+    return GAL_OK;
+}
+
 gal_code gal_csv_enum(const gal_csv *csv, uint32_t row, uint32_t column, const char *const *names, uint32_t name_count,
                       uint32_t *out, gal_error *err)
 {
@@ -295,7 +338,7 @@ gal_code gal_csv_enum(const gal_csv *csv, uint32_t row, uint32_t column, const c
         return GAL_OK;
     }
     for (uint32_t i = 0; i < name_count; i++) {
-        if (strcmp(text, names[i]) == 0) {
+        if (gal_word_same(text, names[i])) {
             *out = i;
             return GAL_OK;
         }

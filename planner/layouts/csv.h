@@ -14,7 +14,8 @@ enum { GAL_CSV_COLUMNS_MAX = 128 };
 
 typedef struct gal_csv gal_csv;
 
-/* path "-" is stdin. GAL_ERR_SYSTEM (file, memory), GAL_ERR_DOCUMENT: "FILE:LINE: rule". */
+/* path "-" is stdin. Errors as gal_file_read; GAL_ERR_SYSTEM without memory; GAL_ERR_DOCUMENT for the line of column
+ * names: "FILE:LINE: rule". A wrong row is kept, for gal_csv_check_row. */
 gal_code gal_csv_read(const char *path, gal_csv **out, gal_error *err);
 void gal_csv_free(gal_csv *csv); /* accepts NULL */
 
@@ -27,6 +28,9 @@ const char *gal_csv_column_name(const gal_csv *csv, uint32_t column);
 uint32_t gal_csv_column(const gal_csv *csv, const char *name); /* GAL_CSV_NONE: there is none */
 uint32_t gal_csv_line(const gal_csv *csv, uint32_t row);       /* of the file, from 1 */
 uint32_t gal_csv_names_line(const gal_csv *csv);               /* likewise of the column names */
+/* GAL_ERR_DOCUMENT ("FILE:LINE: rule") unless the line of the row was cut into as many fields as there are columns; the
+ * fields that it lacks are "". */
+gal_code gal_csv_check_row(const gal_csv *csv, uint32_t row, gal_error *err);
 /* The field, owned by csv; "" where column is GAL_CSV_NONE. */
 const char *gal_csv_field(const gal_csv *csv, uint32_t row, uint32_t column);
 
@@ -38,7 +42,10 @@ gal_code gal_csv_u32(const gal_csv *csv, uint32_t row, uint32_t column, uint32_t
                      gal_error *err);
 gal_code gal_csv_f64(const gal_csv *csv, uint32_t row, uint32_t column, double least, double most, double *out,
                      gal_error *err);
-/* Index into names. */
+/* A size (schemas/base/size.h). */
+gal_code gal_csv_size(const gal_csv *csv, uint32_t row, uint32_t column, uint64_t least, uint64_t most, uint64_t *out,
+                      gal_error *err);
+/* Index into names, which are compared without regard to case and punctuation. */
 gal_code gal_csv_enum(const gal_csv *csv, uint32_t row, uint32_t column, const char *const *names, uint32_t name_count,
                       uint32_t *out, gal_error *err);
 

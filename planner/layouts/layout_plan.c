@@ -7,11 +7,17 @@
 #include "costmodel/simulate.h"
 #include "schemas/plan_check.h"
 
-static void set_strategy(const gal_uniform_layout *layout, gal_strategy *out)
+/* From the inside: TP, the axis that splits positions, data parallelism. ZeRO shards over the latter two. */
+static void set_strategy(const gal_layout_row *row, gal_strategy *out)
 {
+    const gal_uniform_layout *layout = &row->layout;
     *out = (gal_strategy){.sequence_parallel = layout->sequence_parallel, .recompute = layout->recompute};
     if (layout->tp_degree > 1) {
         out->axis[out->axis_count++] = (gal_axis){GAL_AXIS_TP, layout->tp_degree};
+    }
+    if (row->sequence.degree > 1) {
+        out->axis[out->axis_count++] = row->sequence;
+        out->zero_stage = layout->zero_stage;
     }
     if (layout->dp_degree > 1) {
         const gal_axis_kind kind = layout->zero_stage > 0 ? GAL_AXIS_SDP : GAL_AXIS_DP;
@@ -64,7 +70,7 @@ gal_code gal_layout_plan(const gal_layout_row *row, gal_plan *out, gal_error *er
     if (plan.stage == NULL || plan.run == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory: a plan"));
     }
-    set_strategy(layout, &strategy);
+    set_strategy(row, &strategy);
     cut(&plan, layout, &strategy);
     if (gal_plan_check(&plan, NULL, &broken) != GAL_OK) {
         GAL_TRY(gal_fail(err, GAL_NO, "galrun: %s", broken.text));

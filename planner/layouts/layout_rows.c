@@ -4,35 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/least/least.h"
-#include "schemas/base/nearest.h"
-#include "schemas/document.h"
+#include "planner/layouts/kept_documents.h"
+#include "planner/space/words.h"
 #include "schemas/limits.h"
 
-enum { KEPT_MAX = 256, DEGREE_MAX = 1 << 16 };
-
-/* A document read once, however many rows name it. */
-typedef struct kept_model {
-    char *name;
-    gal_model model;
-    gal_model_origins origins;
-} kept_model;
-
-typedef struct kept_cluster {
-    char *name;
-    uint32_t devices; /* 0: as the document says */
-    gal_cluster cluster;
-} kept_cluster;
+enum { DEGREE_MAX = 1 << 16, RULE_BYTES = 1024 };
 
 struct gal_layout_rows {
     gal_csv *csv;
+    gal_kept_documents *kept;
     uint32_t *stage_layers; /* of all rows that say them, one after the other */
     size_t stage_layers_count, stage_layers_capacity;
     gal_layout_row *row;
     uint32_t column[GAL_LAYOUT_COLUMN_COUNT];
-    uint32_t model_count, cluster_count;
-    kept_model *model[KEPT_MAX];
-    kept_cluster *cluster[KEPT_MAX];
 };
 
 #define X(enumerator, name, text) [enumerator] = name,
@@ -44,14 +28,10 @@ void gal_layout_rows_free(gal_layout_rows *rows)
     if (rows == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < rows->model_count; i++) {
-        free(rows->model[i]->name);
-        free(rows->model[i]);
+    for (uint32_t i = 0; rows->row != NULL && i < gal_layout_rows_count(rows); i++) {
+        free((char *)rows->row[i].refused);
     }
-    for (uint32_t i = 0; i < rows->cluster_count; i++) {
-        free(rows->cluster[i]->name);
-        free(rows->cluster[i]);
-    }
+    gal_kept_documents_free(rows->kept);
     free(rows->row);
     free(rows->stage_layers);
     gal_csv_free(rows->csv);
@@ -119,86 +99,37 @@ static uint32_t read_enum(reader *r, gal_layout_column which, const char *const 
     return otherwise;
 }
 
+/* Names, or the words of others for them. */
+static uint32_t read_word(reader *r, gal_layout_column which, gal_vocabulary vocabulary, const char *const *names,
+                          uint32_t count, uint32_t otherwise)
+{
+    const char *text = text_of(r, which);
+    if (*text == '\0' || r->code != GAL_OK) {
+        return otherwise;
+    }
+    const uint32_t found = gal_words_find(vocabulary, text, names, count);
+    if (found == count) {
+        char known[RULE_BYTES / 2], rule[RULE_BYTES];
+        gal_words_suggest(vocabulary, text, names, count, known, sizeof known);
+        (void)snprintf(rule, sizeof rule, "%s \"%.64s\" is unknown; %s", column_names[which], text, known);
+        refuse_row(r, rule);
+    }
+    return found;
+}
+
 /* ---- models and clusters ---- */
 
-static kept_model *keep_model(reader *r, const char *name)
-{
-    gal_layout_rows *rows = r->rows;
-    for (uint32_t i = 0; i < rows->model_count; i++) {
-        if (strcmp(rows->model[i]->name, name) == 0) {
-            return rows->model[i];
-        }
-    }
-    if (rows->model_count == KEPT_MAX) {
-        refuse(r, GAL_COLUMN_MODEL, "must name at most 256 different models");
-        return NULL;
-    }
-    kept_model *kept = calloc(1, sizeof *kept);
-    if (kept == NULL || (kept->name = strdup(name)) == NULL) {
-        free(kept);
-        r->code = gal_fail(r->err, GAL_ERR_SYSTEM, "out of memory: models");
-        return NULL;
-    }
-    rows->model[rows->model_count++] = kept;
-    r->code = gal_model_read(name, &kept->model, r->err);
-    gal_model_origins_of(name, &kept->model, &kept->origins);
-    return r->code == GAL_OK ? kept : NULL;
-}
-
-static kept_cluster *keep_cluster(reader *r, const char *name, uint32_t devices)
-{
-    gal_layout_rows *rows = r->rows;
-    const gal_cluster *whole = NULL;
-    for (uint32_t i = 0; i < rows->cluster_count; i++) {
-        if (strcmp(rows->cluster[i]->name, name) == 0) {
-            if (rows->cluster[i]->devices == devices) {
-                return rows->cluster[i];
-            }
-            whole = rows->cluster[i]->devices == 0 ? &rows->cluster[i]->cluster : whole;
-        }
-    }
-    if (rows->cluster_count == KEPT_MAX) {
-        refuse_row(r, "must be at most 256 different clusters and numbers of devices");
-        return NULL;
-    }
-    kept_cluster *kept = calloc(1, sizeof *kept);
-    if (kept == NULL || (kept->name = strdup(name)) == NULL) {
-        free(kept);
-        r->code = gal_fail(r->err, GAL_ERR_SYSTEM, "out of memory: clusters");
-        return NULL;
-    }
-    rows->cluster[rows->cluster_count++] = kept;
-    kept->devices = devices;
-    if (whole != NULL) {
-        kept->cluster = *whole;
-        gal_cluster_resize(&kept->cluster, devices);
-        return kept;
-    }
-    r->code = gal_cluster_read(name, &kept->cluster, r->err);
-    return r->code == GAL_OK ? kept : NULL;
-}
-
-/* More nodes hang on the outermost link; a cluster of one link has no more. */
 static const gal_cluster *read_cluster(reader *r, uint32_t devices)
 {
     const char *name = has(r, GAL_COLUMN_CLUSTER) ? text_of(r, GAL_COLUMN_CLUSTER) : r->defaults->cluster;
+    const gal_cluster *cluster = NULL;
     if (name == NULL) {
         refuse_row(r, "must have a column cluster, or --cluster be given");
-        return NULL;
     }
-    const kept_cluster *whole = r->code == GAL_OK ? keep_cluster(r, name, 0) : NULL;
-    if (whole == NULL) {
-        return NULL;
+    if (r->code == GAL_OK) {
+        r->code = gal_kept_cluster(r->rows->kept, name, devices, &cluster, r->err);
     }
-    if (devices > whole->cluster.device_count && whole->cluster.level_count == 1) {
-        char rule[GAL_ERROR_TEXT_BYTES / 8];
-        (void)snprintf(rule, sizeof rule, "must be at most the %u devices of cluster %s, got %u",
-                       whole->cluster.device_count, whole->cluster.name, devices);
-        refuse_row(r, rule);
-        return NULL;
-    }
-    const kept_cluster *fit = devices == whole->cluster.device_count ? whole : keep_cluster(r, name, devices);
-    return fit == NULL ? NULL : &fit->cluster;
+    return cluster;
 }
 
 /* --sequence, of a row that names a model and no length of its own. */
@@ -222,10 +153,12 @@ static void start_model(reader *r, gal_layout_row *row)
                                               GAL_COLUMN_VOCAB};
     gal_model *out = &row->model;
     if (has(r, GAL_COLUMN_MODEL)) {
-        const kept_model *kept = r->code == GAL_OK ? keep_model(r, text_of(r, GAL_COLUMN_MODEL)) : NULL;
+        const gal_model *kept = NULL;
+        if (r->code == GAL_OK) {
+            r->code = gal_kept_model(r->rows->kept, text_of(r, GAL_COLUMN_MODEL), &kept, &row->origins, r->err);
+        }
         if (kept != NULL) {
-            *out = kept->model;
-            row->origins = kept->origins;
+            *out = *kept;
             set_sequence(r, row);
         }
         return;
@@ -316,22 +249,69 @@ static void read_dtype(reader *r, gal_layout_row *out)
 
 /* ---- layouts ---- */
 
-static uint32_t read_degrees(reader *r, gal_uniform_layout *out)
+/* A ring under a causal mask has late positions, which see most, on some devices: zigzag evens that out. */
+static bool is_causal(const gal_model *model)
+{
+    return model->family == GAL_FAMILY_DECODER || model->family == GAL_FAMILY_LLAMA;
+}
+
+static gal_axis read_sequence(reader *r, const gal_model *model)
+{
+    const gal_axis axes[] = {
+        {is_causal(model) ? GAL_AXIS_ZIGZAG : GAL_AXIS_RING, read_u32(r, GAL_COLUMN_CP, 1, DEGREE_MAX, 1)},
+        {GAL_AXIS_ULYSSES, read_u32(r, GAL_COLUMN_ULYSSES, 1, DEGREE_MAX, 1)},
+        {GAL_AXIS_RING, read_u32(r, GAL_COLUMN_RING, 1, DEGREE_MAX, 1)},
+    };
+    gal_axis chosen = {GAL_AXIS_ULYSSES, 1};
+    for (uint32_t i = 0; i < sizeof axes / sizeof axes[0]; i++) {
+        if (axes[i].degree > 1 && chosen.degree > 1) {
+            refuse_row(r, "of cp, ulysses and ring at most one may be above 1");
+        }
+        chosen = axes[i].degree > 1 ? axes[i] : chosen;
+    }
+    return chosen;
+}
+
+static const char *sequence_column(const gal_axis *sequence, bool cp)
+{
+    return column_names[sequence->kind == GAL_AXIS_ULYSSES ? GAL_COLUMN_ULYSSES : cp ? GAL_COLUMN_CP : GAL_COLUMN_RING];
+}
+
+/* "gpus 8 is not dp 3 x tp 2 x pp 1 = 6": the factors that there are, with their product. */
+static void refuse_product(reader *r, const gal_uniform_layout *layout, const gal_axis *sequence, uint32_t gpus,
+                           uint64_t inner)
+{
+    char rule[RULE_BYTES], split[64] = "", replicas[32] = "";
+    const bool says_dp = has(r, GAL_COLUMN_DP);
+    if (sequence->degree > 1) {
+        (void)snprintf(split, sizeof split, " x %s %u", sequence_column(sequence, has(r, GAL_COLUMN_CP)),
+                       sequence->degree);
+    }
+    if (says_dp) {
+        (void)snprintf(replicas, sizeof replicas, "dp %u x ", layout->dp_degree);
+    }
+    (void)snprintf(rule, sizeof rule, "gpus %u is %s%stp %u x pp %u%s = %llu", gpus,
+                   says_dp ? "not " : "no multiple of ", replicas, layout->tp_degree, layout->pp_degree, split,
+                   (unsigned long long)(says_dp ? inner * layout->dp_degree : inner));
+    refuse_row(r, rule);
+}
+
+static uint32_t read_degrees(reader *r, const gal_axis *sequence, gal_uniform_layout *out)
 {
     out->tp_degree = read_u32(r, GAL_COLUMN_TP, 1, DEGREE_MAX, 1);
     out->pp_degree = read_u32(r, GAL_COLUMN_PP, 1, DEGREE_MAX, 1);
     const uint32_t gpus = read_u32(r, GAL_COLUMN_GPUS, 1, GAL_DEVICES_MAX, 0);
-    const uint64_t inner = (uint64_t)out->tp_degree * out->pp_degree;
+    const uint64_t inner = (uint64_t)out->tp_degree * out->pp_degree * sequence->degree;
     const uint32_t rest = gpus / inner > 0 ? (uint32_t)(gpus / inner) : 1;
     out->dp_degree = read_u32(r, GAL_COLUMN_DP, 1, DEGREE_MAX, rest);
-    const uint64_t devices = inner * out->dp_degree;
-    if (gpus != 0 && gpus != devices) {
-        refuse(r, GAL_COLUMN_GPUS, "must be dp x tp x pp");
+    if (inner > GAL_DEVICES_MAX || inner * out->dp_degree > GAL_DEVICES_MAX) {
+        refuse_row(r, "there are more than 2^20 devices");
+        return 1;
     }
-    if (devices > GAL_DEVICES_MAX) {
-        refuse_row(r, "dp x tp x pp must be at most 2^20 devices");
+    if (gpus != 0 && gpus != inner * out->dp_degree) {
+        refuse_product(r, out, sequence, gpus, inner);
     }
-    return (uint32_t)devices;
+    return (uint32_t)(inner * out->dp_degree);
 }
 
 /* "4;7;7;6": pp numbers, from 1 on, with the sum of the layers. What is read lies behind that of the rows before. */
@@ -360,15 +340,17 @@ static void read_stage_layers(reader *r, const gal_model *model, uint32_t stages
 
 static void read_layout(reader *r, const gal_model *model, gal_uniform_layout *out)
 {
+    static const char *const stages[] = {"0", "1", "2", "3"};
     out->sequence_parallel = read_u32(r, GAL_COLUMN_SP, 0, 1, 0) != 0;
-    out->zero_stage = read_u32(r, GAL_COLUMN_ZERO, 0, 3, 0);
+    out->zero_stage = read_word(r, GAL_COLUMN_ZERO, GAL_VOCABULARY_ZERO, stages, 4, 0);
     out->microbatch_samples = read_u32(r, GAL_COLUMN_MICROBATCH, 1, GAL_BATCH_SAMPLES_MAX, 1);
     const uint64_t pass = (uint64_t)out->microbatch_samples * out->dp_degree;
     out->global_batch_samples = read_u32(r, GAL_COLUMN_GLOBAL_BATCH, 1, GAL_BATCH_SAMPLES_MAX,
                                          pass < GAL_BATCH_SAMPLES_MAX ? (uint32_t)pass : GAL_BATCH_SAMPLES_MAX);
-    out->recompute = (gal_recompute)read_enum(r, GAL_COLUMN_RECOMPUTE, gal_recompute_names, GAL_RECOMPUTE_COUNT, 0);
-    out->schedule = (gal_schedule)read_enum(r, GAL_COLUMN_SCHEDULE, gal_schedule_names, GAL_SCHEDULE_INTERLEAVED + 1,
-                                            GAL_SCHEDULE_1F1B);
+    out->recompute = (gal_recompute)read_word(r, GAL_COLUMN_RECOMPUTE, GAL_VOCABULARY_RECOMPUTE, gal_recompute_names,
+                                              GAL_RECOMPUTE_COUNT, 0);
+    out->schedule = (gal_schedule)read_word(r, GAL_COLUMN_SCHEDULE, GAL_VOCABULARY_SCHEDULE, gal_schedule_names,
+                                            GAL_SCHEDULE_INTERLEAVED + 1, GAL_SCHEDULE_1F1B);
     out->chunk_count = read_u32(r, GAL_COLUMN_CHUNKS, 1, GAL_PLAN_CHUNKS_MAX, 1);
     if (out->sequence_parallel && out->tp_degree == 1) {
         refuse(r, GAL_COLUMN_SP, "must be 0 where tp is 1");
@@ -389,25 +371,45 @@ static void read_layout(reader *r, const gal_model *model, gal_uniform_layout *o
     }
 }
 
+/* Keeps why a row is refused, without the place, which the row says itself. Without memory GAL_ERR_SYSTEM. */
+static gal_code keep_refusal(const gal_layout_rows *rows, uint32_t row, const char *text, gal_layout_row *out,
+                             gal_error *err)
+{
+    char place[RULE_BYTES];
+    const int length = snprintf(place, sizeof place, "%s:%u: ", gal_csv_path(rows->csv), gal_csv_line(rows->csv, row));
+    const bool has_place = length > 0 && length < RULE_BYTES && strncmp(text, place, (size_t)length) == 0;
+    *out = (gal_layout_row){.refused = strdup(text + (has_place ? length : 0)), .row = row};
+    return out->refused == NULL ? gal_fail(err, GAL_ERR_SYSTEM, "out of memory: rows") : GAL_OK;
+}
+
 static gal_code read_row(gal_layout_rows *rows, uint32_t row, const gal_layout_defaults *defaults, gal_error *err)
 {
-    reader r = {.rows = rows, .defaults = defaults, .row = row, .err = err, .code = GAL_OK};
+    gal_error why = {0};
+    reader r = {.rows = rows, .defaults = defaults, .row = row, .err = &why, .code = GAL_OK};
     gal_layout_row *out = &rows->row[row];
+    uint64_t bytes = 0;
     out->row = row;
+    r.code = gal_csv_check_row(rows->csv, row, &why);
     gal_model_defaults(&out->model);
     start_model(&r, out);
     read_facts(&r, &out->model);
     read_dropout(&r, &out->model);
-    const uint32_t devices = read_degrees(&r, &out->layout);
+    out->sequence = read_sequence(&r, &out->model);
+    const uint32_t devices = read_degrees(&r, &out->sequence, &out->layout);
     read_layout(&r, &out->model, &out->layout);
     out->cluster = read_cluster(&r, devices);
     read_dtype(&r, out);
     out->origins.sequence = has(&r, GAL_COLUMN_SEQ) ? GAL_ORIGIN_COLUMN : out->origins.sequence;
     out->origins.batch = GAL_ORIGIN_COLUMN;
     out->seconds = read_f64(&r, GAL_COLUMN_SECONDS, 1e-9, GAL_SECONDS_MAX, 0.0);
-    out->bytes = read_f64(&r, GAL_COLUMN_BYTES, 1.0, (double)GAL_BYTES_MAX, 0.0);
+    if (r.code == GAL_OK) {
+        r.code = gal_csv_size(rows->csv, row, rows->column[GAL_COLUMN_BYTES], 1, GAL_BYTES_MAX, &bytes, &why);
+    }
+    out->bytes = (double)bytes;
     out->group = text_of(&r, GAL_COLUMN_GROUP);
-    return r.code;
+    return r.code == GAL_OK           ? GAL_OK
+           : r.code == GAL_ERR_SYSTEM ? gal_fail(err, r.code, "%s", why.text)
+                                      : keep_refusal(rows, row, why.text, out, err);
 }
 
 /* Room for every number that the column could hold: one for every second character. */
@@ -421,23 +423,31 @@ static gal_code reserve_stage_layers(gal_layout_rows *rows, gal_error *err)
     return rows->stage_layers == NULL ? gal_fail(err, GAL_ERR_SYSTEM, "out of memory: rows") : GAL_OK;
 }
 
+static gal_code unknown_column(const gal_csv *csv, const char *name, gal_error *err)
+{
+    char known[RULE_BYTES];
+    gal_words_suggest(GAL_VOCABULARY_COLUMN, name, column_names, GAL_LAYOUT_COLUMN_COUNT, known, sizeof known);
+    return gal_fail(err, GAL_ERR_DOCUMENT, "%s:%u: unknown column \"%s\"; %s", gal_csv_path(csv),
+                    gal_csv_names_line(csv), name, known);
+}
+
 static gal_code find_columns(gal_layout_rows *rows, gal_error *err)
 {
     for (uint32_t i = 0; i < GAL_LAYOUT_COLUMN_COUNT; i++) {
-        rows->column[i] = gal_csv_column(rows->csv, column_names[i]);
+        rows->column[i] = GAL_CSV_NONE;
     }
     for (uint32_t c = 0; c < gal_csv_column_count(rows->csv); c++) {
         const char *name = gal_csv_column_name(rows->csv, c);
-        uint32_t known = 0;
-        while (known < GAL_LAYOUT_COLUMN_COUNT && strcmp(name, column_names[known]) != 0) {
-            known++;
-        }
+        const uint32_t known = gal_words_find(GAL_VOCABULARY_COLUMN, name, column_names, GAL_LAYOUT_COLUMN_COUNT);
         if (known == GAL_LAYOUT_COLUMN_COUNT) {
-            const char *nearest = gal_nearest_name(name, column_names, GAL_LAYOUT_COLUMN_COUNT);
-            return gal_fail(err, GAL_ERR_DOCUMENT, "%s:%u: unknown column \"%s\"%s%s%s", gal_csv_path(rows->csv),
-                            gal_csv_names_line(rows->csv), name, nearest == NULL ? "" : "; did you mean \"",
-                            nearest == NULL ? "" : nearest, nearest == NULL ? "" : "\"?");
+            return unknown_column(rows->csv, name, err);
         }
+        if (rows->column[known] != GAL_CSV_NONE) {
+            return gal_fail(err, GAL_ERR_DOCUMENT, "%s:%u: columns \"%s\" and \"%s\" both say %s",
+                            gal_csv_path(rows->csv), gal_csv_names_line(rows->csv),
+                            gal_csv_column_name(rows->csv, rows->column[known]), name, column_names[known]);
+        }
+        rows->column[known] = c;
     }
     return GAL_OK;
 }
@@ -453,8 +463,9 @@ gal_code gal_layout_rows_read(const char *path, const gal_layout_defaults *defau
     GAL_TRY(gal_csv_read(path, &rows->csv, err));
     GAL_TRY(find_columns(rows, err));
     GAL_TRY(reserve_stage_layers(rows, err));
+    rows->kept = gal_kept_documents_create();
     rows->row = calloc((size_t)gal_csv_row_count(rows->csv) + 1, sizeof *rows->row);
-    if (rows->row == NULL) {
+    if (rows->row == NULL || rows->kept == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "out of memory: rows"));
     }
     for (uint32_t i = 0; i < gal_csv_row_count(rows->csv); i++) {
@@ -465,6 +476,17 @@ gal_code gal_layout_rows_read(const char *path, const gal_layout_defaults *defau
 cleanup:
     gal_layout_rows_free(rows);
     return code;
+}
+
+gal_code gal_layout_rows_check(const gal_layout_rows *rows, gal_error *err)
+{
+    for (uint32_t i = 0; i < gal_layout_rows_count(rows); i++) {
+        if (rows->row[i].refused != NULL) {
+            return gal_fail(err, GAL_ERR_DOCUMENT, "%s:%u: %s", gal_csv_path(rows->csv), gal_csv_line(rows->csv, i),
+                            rows->row[i].refused);
+        }
+    }
+    return GAL_OK;
 }
 
 const gal_csv *gal_layout_rows_table(const gal_layout_rows *rows)

@@ -23,10 +23,13 @@
     X(GAL_COLUMN_DTYPE, "dtype",                                                                                       \
       "fp32, fp64, bf16 or fp16 (--dtype; a document's own, else bf16 or what the device has)")                        \
     X(GAL_COLUMN_CLUSTER, "cluster", "cluster document or catalogue name (--cluster)")                                 \
-    X(GAL_COLUMN_GPUS, "gpus", "devices (dp x tp x pp)")                                                               \
-    X(GAL_COLUMN_DP, "dp", "replicas, or shards under zero (gpus / tp / pp)")                                          \
+    X(GAL_COLUMN_GPUS, "gpus", "devices (dp x tp x pp x cp)")                                                          \
+    X(GAL_COLUMN_DP, "dp", "replicas, or shards under zero (gpus / tp / pp / cp)")                                     \
     X(GAL_COLUMN_TP, "tp", "tensor parallel degree (1)")                                                               \
     X(GAL_COLUMN_PP, "pp", "stages (1)")                                                                               \
+    X(GAL_COLUMN_CP, "cp", "context parallel degree: a ring, zigzag for causal models (1)")                            \
+    X(GAL_COLUMN_ULYSSES, "ulysses", "in place of cp: degree of Ulysses (1)")                                          \
+    X(GAL_COLUMN_RING, "ring", "in place of cp: degree of a ring of neighbouring positions (1)")                       \
     X(GAL_COLUMN_SP, "sp", "1: sequence parallel beside tp (0)")                                                       \
     X(GAL_COLUMN_ZERO, "zero", "ZeRO stage of dp: 0 to 3 (0)")                                                         \
     X(GAL_COLUMN_MICROBATCH, "microbatch", "samples of a microbatch on one replica (1)")                               \
@@ -48,10 +51,13 @@ typedef enum gal_layout_column {
 } gal_layout_column;
 
 typedef struct gal_layout_row {
+    const char *refused; /* what is wrong with the row, owned by the rows; then nothing else but row is set. NULL: it is
+                          * right */
     gal_model model;
     gal_model_origins origins;  /* of the model's facts */
     const gal_cluster *cluster; /* of as many devices as the layout has */
     gal_uniform_layout layout;
+    gal_axis sequence;     /* ulysses, ring or zigzag: how positions are split; degree below 2: they are not */
     double seconds, bytes; /* measured; 0: not known */
     const char *group;     /* into the table's text; "" without such a column */
     uint32_t row;          /* of the table */
@@ -65,12 +71,15 @@ typedef struct gal_layout_defaults {
     gal_model_options arithmetic;
 } gal_layout_defaults;
 
-/* The dtype of a row: its column, else by the rule of schemas/model_choice.h on the row's cluster. Errors as
- * gal_csv_read and those of the documents named; a wrong field, an unknown column and a layout that does not divide are
- * GAL_ERR_DOCUMENT with file, line, column, rule and value. */
+/* A column may have the name that others use (planner/space/words.h). The dtype of a row: its column, else by the rule
+ * of schemas/model_choice.h on the row's cluster. Errors as gal_csv_read, and GAL_ERR_DOCUMENT for an unknown column. A
+ * wrong field and a layout that does not divide refuse the row alone. */
 gal_code gal_layout_rows_read(const char *path, const gal_layout_defaults *defaults, gal_layout_rows **out,
                               gal_error *err);
 void gal_layout_rows_free(gal_layout_rows *rows); /* accepts NULL */
+
+/* GAL_ERR_DOCUMENT with file, line and reason if a row is refused, the first of them. */
+gal_code gal_layout_rows_check(const gal_layout_rows *rows, gal_error *err);
 
 const gal_csv *gal_layout_rows_table(const gal_layout_rows *rows);
 uint32_t gal_layout_rows_count(const gal_layout_rows *rows);

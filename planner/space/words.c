@@ -14,13 +14,13 @@ typedef struct row {
 static const row space_rows[] = {GAL_SPACE_WORDS(X){NULL, NULL}};
 static const row schedule_rows[] = {GAL_SCHEDULE_WORDS(X){NULL, NULL}};
 static const row recompute_rows[] = {GAL_RECOMPUTE_WORDS(X){NULL, NULL}};
+static const row zero_rows[] = {GAL_ZERO_WORDS(X){NULL, NULL}};
 static const row column_rows[] = {GAL_COLUMN_WORDS(X){NULL, NULL}};
 #undef X
 
 static const row *const vocabularies[GAL_VOCABULARY_COUNT] = {
-    [GAL_VOCABULARY_SPACE] = space_rows,
-    [GAL_VOCABULARY_SCHEDULE] = schedule_rows,
-    [GAL_VOCABULARY_RECOMPUTE] = recompute_rows,
+    [GAL_VOCABULARY_SPACE] = space_rows,         [GAL_VOCABULARY_SCHEDULE] = schedule_rows,
+    [GAL_VOCABULARY_RECOMPUTE] = recompute_rows, [GAL_VOCABULARY_ZERO] = zero_rows,
     [GAL_VOCABULARY_COLUMN] = column_rows,
 };
 
@@ -87,7 +87,8 @@ void gal_words_suggest(gal_vocabulary vocabulary, const char *word, const char *
         consider(folded, names[i], nearest, &fewest);
     }
     for (const row *r = vocabularies[vocabulary]; r->meaning != NULL; r++) {
-        for (const char *at = r->words; next_word(&at, known);) {
+        const bool counts = strchr(r->meaning, ',') != NULL || index_of(r->meaning, names, name_count) < name_count;
+        for (const char *at = r->words; counts && next_word(&at, known);) {
             consider(folded, known, nearest, &fewest);
         }
     }

@@ -21,15 +21,22 @@
     X("recompute", "ckpt, checkpointing, activation-checkpointing, ac")                                                \
     X("selective", "sac")                                                                                              \
     X("offload", "cpu-offload")
-#define GAL_SCHEDULE_WORDS(X)                                                                                          \
+#define GAL_LAYOUT_SCHEDULE_WORDS(X)                                                                                   \
     X("gpipe", "afab")                                                                                                 \
     X("1f1b", "pipedream-flush")                                                                                       \
-    X("interleaved", "interleaved-1f1b, vpp")                                                                          \
+    X("interleaved", "interleaved-1f1b, vpp")
+#define GAL_SCHEDULE_WORDS(X)                                                                                          \
+    GAL_LAYOUT_SCHEDULE_WORDS(X)                                                                                       \
     X("zero-bubble", "zb, zb-h1, zbh1")
 #define GAL_RECOMPUTE_WORDS(X)                                                                                         \
     X("none", "no, off, false, 0")                                                                                     \
     X("selective", "sac")                                                                                              \
     X("full", "ckpt, yes, on, true, 1")
+#define GAL_ZERO_WORDS(X)                                                                                              \
+    X("0", "zero0, ddp, no-shard")                                                                                     \
+    X("1", "zero1, distributed-optimizer")                                                                             \
+    X("2", "zero2, shard-grad-op")                                                                                     \
+    X("3", "zero3, fsdp, fsdp2, full-shard")
 #define GAL_COLUMN_WORDS(X)                                                                                            \
     X("layers", "num_layers, n_layers, num_hidden_layers")                                                             \
     X("hidden", "hidden_size, d_model, n_embd")                                                                        \
@@ -43,6 +50,9 @@
     X("dp", "dp_size, dp_degree, data_parallel")                                                                       \
     X("tp", "tp_size, tp_degree, tensor_parallel")                                                                     \
     X("pp", "pp_size, pp_degree, pipeline_parallel, stages")                                                           \
+    X("cp", "cp_size, context_parallel, context_parallel_size")                                                        \
+    X("ulysses", "ulysses_degree, ulysses_size")                                                                       \
+    X("ring", "ring_degree, ring_attention")                                                                           \
     X("sp", "sequence_parallel")                                                                                       \
     X("zero", "zero_stage")                                                                                            \
     X("microbatch", "mbs, micro_batch, micro_batch_size")                                                              \
@@ -54,6 +64,7 @@ typedef enum gal_vocabulary {
     GAL_VOCABULARY_SPACE,
     GAL_VOCABULARY_SCHEDULE,
     GAL_VOCABULARY_RECOMPUTE,
+    GAL_VOCABULARY_ZERO, /* the column zero */
     GAL_VOCABULARY_COLUMN,
     GAL_VOCABULARY_COUNT
 } gal_vocabulary;
@@ -67,8 +78,8 @@ const char *gal_words_meaning(gal_vocabulary vocabulary, const char *word);
 /* Index of the name that a word means: a name, or a word of others for it. name_count: none. */
 uint32_t gal_words_find(gal_vocabulary vocabulary, const char *word, const char *const *names, uint32_t name_count);
 
-/* For an error: `known: a, b, c`, with `did you mean "b"?` and a space in front where a name or a word of others is
- * near. Cut to capacity. */
+/* For an error: `known: a, b, c`, with `did you mean "b"?` and a space in front where a name, or a word of others for
+ * names, is near. Cut to capacity. */
 void gal_words_suggest(gal_vocabulary vocabulary, const char *word, const char *const *names, uint32_t name_count,
                        char *text, size_t capacity);
 

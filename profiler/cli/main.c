@@ -53,7 +53,10 @@ static const char notes[] =
     "plans\n"
     "are for galrun --tf32, those of other profiles for galrun without.\n"
     "'galplan profile --analytic CLUSTER -o profile.json' writes what the figures of a cluster document say\n"
-    "('galplan profile --analytic CLUSTER --help').\n";
+    "('galplan profile --analytic CLUSTER --help').\n"
+    "'galplan profile --calibrate FILE.csv --prices framework:NAME' fits constants of a cluster to measured "
+    "iterations\n"
+    "('galplan profile --calibrate FILE.csv --help').\n";
 
 static const char *const device_names[DEVICE_COUNT] = {[DEVICE_HOST] = "host", [DEVICE_CUDA] = "cuda"};
 static const char *const comm_names[COMM_COUNT] = {

@@ -96,6 +96,7 @@ typedef struct gal_command {
     const gal_option *options; /* --version and --help are added */
     uint32_t option_count;     /* at most GAL_OPTIONS_MAX */
     const char *notes;         /* printed after the options, NULL: none; ends with a newline */
+    const char *appendix;      /* likewise, after the notes: C11 promises 4095 characters of a string */
 } gal_command;
 
 typedef struct gal_arguments {

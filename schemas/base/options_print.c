@@ -88,6 +88,9 @@ void gal_options_print_help(const gal_command *command, FILE *out)
     if (command->notes != NULL) {
         (void)fprintf(out, "\n%s", command->notes);
     }
+    if (command->appendix != NULL) {
+        (void)fprintf(out, "\n%s", command->appendix);
+    }
 }
 
 /* ---- manual page ---- */
@@ -171,6 +174,9 @@ void gal_options_print_man(const gal_command *command, FILE *out)
     }
     if (command->notes != NULL) {
         gal_man_lines(out, "NOTES", command->notes);
+    }
+    if (command->appendix != NULL) {
+        gal_man_lines(out, "MORE", command->appendix);
     }
     gal_man_lines(out, "EXIT STATUS", gal_exit_codes);
     (void)fputs(".SH SEE ALSO\n.BR galplan (1),\n.BR galrun (1)\n", out);

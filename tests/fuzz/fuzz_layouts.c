@@ -33,7 +33,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t byte_count)
     }
     for (uint32_t i = 0; i < gal_layout_rows_count(rows) && i < ROWS_MAX; i++) {
         const gal_layout_row *row = gal_layout_rows_at(rows, i);
-        GAL_FUZZ_REQUIRE(row->layout.dp_degree * row->layout.tp_degree * row->layout.pp_degree ==
+        if (row->refused != NULL) {
+            GAL_FUZZ_REQUIRE(row->refused[0] != '\0');
+            continue;
+        }
+        GAL_FUZZ_REQUIRE(row->layout.dp_degree * row->layout.tp_degree * row->layout.pp_degree * row->sequence.degree ==
                          row->cluster->device_count);
         price(row, "megatron-2021");
         price(row, "torchtitan-2024");

@@ -98,7 +98,7 @@ done
 awk -F, -v OFS=, 'NR == 4 { $2 = "4294967296" } { print }' exact.csv >size.csv
 refused size '4: column hidden: must be a whole number from 1 to 262144, got "4294967296"'
 verdict 'refused: a width that no model has'
-sed '1s/vocab/vocabulary/' exact.csv >name.csv && refused name '1: unknown column "vocabulary"'
+sed '1s/vocab/vocables/' exact.csv >name.csv && refused name '1: unknown column "vocables"'
 verdict 'refused: a column that is not known'
 sed '1s/hidden/layers/' exact.csv >twice.csv && refused twice '1: column layers must not be named twice'
 verdict 'refused: a column that is there twice'

@@ -73,37 +73,79 @@ timeout 10 galplan estimate thousands.csv --cluster a100-8 --prices framework:me
     [ "$(wc -l <thousands.out)" -eq 5001 ]
 verdict 'framework: 5,000 rows within 10 seconds'
 
-# refuses WHAT FILE TEXT: exit 3 and that text
+# refuses WHAT FILE TEXT: the table is wrong: exit 3 and that text
 refuses() {
     galplan estimate "$2" --cluster a100-8 --prices framework:megatron-2021 >out 2>err
     [ $? -eq 3 ] && grep -qF -- "$3" err || { cat err; false; }
     verdict "refused: $1"
 }
+# row_refused WHAT FILE TEXT: the last row is refused with that text, the row in front of it has an estimate
+row_refused() {
+    galplan estimate "$2" --cluster a100-8 --prices framework:megatron-2021 >out 2>err &&
+        tail -1 out | grep -qF -- "$3" && [ -z "$(field estimated_seconds out 2)" ] &&
+        awk -v s="$(field estimated_seconds out 1)" 'BEGIN { exit !(s > 0) }' &&
+        grep -qF 'note: 1 of 2 rows are refused' err || { cat out err; false; }
+    verdict "row refused: $1"
+}
 head=layers,hidden,heads,seq,vocab,gpus,tp,microbatch,global_batch
-printf '%s\n# a comment\n24,2048,16,1024,51200,8,x,4,64\n' $head >bad.csv
-refuses 'no number' bad.csv 'bad.csv:3: column tp: must be a whole number from 1 to 65536, got "x"'
-printf '%s\n24,2048,16,1024,51200,8,3,4,64\n' $head >bad.csv
-refuses 'degrees' bad.csv 'bad.csv:2: column gpus: must be dp x tp x pp, got "8"'
-printf '%s\n24,2048,16,1024,51200,8,2,4,65\n' $head >bad.csv
-refuses 'batch' bad.csv 'bad.csv:2: global_batch 65 is no multiple of dp x microbatch = 16'
-printf '%s\n24,2048,16,1024,51200,16,2,4,64\n' $head >bad.csv
-refuses 'devices' bad.csv 'bad.csv:2: must be at most the 8 devices of cluster a100-8, got 16'
-printf '%s\n24,2048,16,1024,51200,8\n' $head >bad.csv
-refuses 'a short row' bad.csv 'bad.csv:2: must have the 9 fields of the first line, got 6'
+good=24,2048,16,1024,51200,8,2,4,64
+table() { printf '%s\n' "$@" >bad.csv; }
+table $head $good '# a comment' 24,2048,16,1024,51200,8,x,4,64
+row_refused 'no number' bad.csv '"column tp: must be a whole number from 1 to 65536, got ""x"""'
+table $head $good 24,2048,16,1024,51200,8,3,4,64
+row_refused 'degrees' bad.csv ',gpus 8 is no multiple of tp 3 x pp 1 = 3'
+table dp,$head 4,$good 3,24,2048,16,1024,51200,8,2,4,64
+row_refused 'degrees with dp' bad.csv ',gpus 8 is not dp 3 x tp 2 x pp 1 = 6'
+table $head $good 24,2048,16,1024,51200,8,2,4,65
+row_refused 'batch' bad.csv ',global_batch 65 is no multiple of dp x microbatch = 16'
+table $head $good 24,2048,16,1024,51200,16,2,4,64
+row_refused 'devices' bad.csv ',gpus 16 is more than the 8 devices of cluster a100-8'
+table $head $good 24,2048,16,1024,51200,8
+row_refused 'a short row' bad.csv '"must have the 9 fields of the first line, got 6"'
+table $head $good $good,7
+row_refused 'a long row' bad.csv '"must have the 9 fields of the first line, got 10"'
+table model,gpus gpt2-small,8 'gpt2-small,"8"8'
+row_refused 'quotes' bad.csv '"must be at most 128 fields, each without quotes or whole in double quotes"'
+table model,layers,hidden,heads gpt2-small,,, ,,64,4
+row_refused 'facts' bad.csv '"must have a model, or its layers"'
+table model,layers gpt2-small, swin-tiny,4
+row_refused 'facts beside a family' bad.csv 'must have no facts beside a model of this family'
+table model,heads gpt2-small, bert-base,7
+row_refused 'heads' bad.csv ',heads must divide hidden'
+table model,microbatch gpt2-small,1 gpt2-small,2000000
+row_refused 'tokens' bad.csv ',global_batch x tokens of a sample must be at most 1073741824'
+table model,gpus,pp,global_batch,stage_layers 'gpt2-small,4,2,8,6;6' 'gpt2-small,4,2,8,5;6'
+row_refused 'layers of stages' bad.csv 'column stage_layers: must be a number of layers for each stage, as 11;13, with the sum of all, got ""5;6""'
+table model,gpus gpt2-small,8 gpt2-smal,8
+row_refused 'a model that is not there' bad.csv 'did you mean ""gpt2-small""?'
+table model,gpus,recompute gpt2-small,8,ckpt gpt2-small,8,ful
+row_refused 'a word' bad.csv '"recompute ""ful"" is unknown; did you mean ""full""? known: none, selective, full, repeat"'
+table model,gpus,cp gpt2-small,8,1 gpt2-small,8,2
+row_refused 'context parallelism by a framework' bad.csv 'framework:megatron-2021 has no cp'
+table model,gpus,bytes gpt2-small,8,80GB gpt2-small,8,80GX
+row_refused 'a size' bad.csv 'column bytes: must be a size such as 80GB'
 printf 'layer,hidden\n1,2\n' >bad.csv
-refuses 'a column' bad.csv 'bad.csv:1: unknown column "layer"; did you mean "layers"?'
-printf 'model,gpus\ngpt2-small,"8"8\n' >bad.csv
-refuses 'quotes' bad.csv 'bad.csv:2: must be at most 128 fields, each without quotes or whole in double quotes'
-printf 'hidden,heads\n64,4\n' >bad.csv
-refuses 'facts' bad.csv 'bad.csv:2: must have a model, or its layers'
-printf 'model,layers\nswin-tiny,4\n' >bad.csv
-refuses 'facts beside a family' bad.csv 'bad.csv:2: must have no facts beside a model of this family'
-printf 'model,heads\nbert-base,7\n' >bad.csv
-refuses 'heads' bad.csv 'bad.csv:2: heads must divide hidden'
-printf 'model,microbatch\ngpt2-small,2000000\n' >bad.csv
-refuses 'tokens' bad.csv 'bad.csv:2: global_batch x tokens of a sample must be at most 1073741824'
-printf 'model,gpus,pp,global_batch,stage_layers\ngpt2-small,4,2,8,5;6\n' >bad.csv
-refuses 'layers of stages' bad.csv 'column stage_layers: must be a number of layers for each stage, as 11;13, with the sum of all, got "5;6"'
+refuses 'a column' bad.csv 'bad.csv:1: unknown column "layer"; did you mean "layers"? known: model, family'
+printf 'model,mbs,microbatch\ngpt2-small,1,1\n' >bad.csv
+refuses 'a column twice' bad.csv 'bad.csv:1: columns "mbs" and "microbatch" both say microbatch'
+printf 'model,"gpus"x\ngpt2-small,8\n' >bad.csv
+refuses 'quotes of names' bad.csv 'bad.csv:1: must be at most 128 fields, each without quotes or whole in double quotes'
+printf 'model,gpus,pp,global_batch,stage_layers,seconds\ngpt2-small,4,2,8,,1\ngpt2-small,4,3,8,,1\n' >bad.csv
+galplan profile --calibrate bad.csv --cluster a100-8 --prices framework:megatron-2021 >out 2>err
+[ $? -eq 3 ] && grep -qF 'bad.csv:3: gpus 4 is no multiple of tp 1 x pp 3 = 3' err
+verdict 'calibration takes no table with a wrong row'
+
+# Positions split: the same tokens on as many devices, by the strategies of galrun. cp is zigzag for a causal model.
+galplan search --model gpt2-small --cluster h100-8 --devices 4 --batch 32 --microbatches 4 --pp 1 --space zigzag,dp \
+    --memory 80GB -o plan.json >/dev/null 2>err
+printf 'model,gpus,mbs,gbs,cp,ring,ulysses,zero\ngpt2-small,4,8,32,4,,,\ngpt2-small,4,8,32,,4,,\ngpt2-small,4,8,32,,,4,\ngpt2-small,8,8,64,4,,,3\ngpt2-small,8,8,32,4,2,,\n' >split.csv
+galplan estimate split.csv --cluster h100-8 >split.out 2>err
+awk -v zigzag="$(field estimated_seconds split.out 1)" -v ring="$(field estimated_seconds split.out 2)" \
+    -v ulysses="$(field estimated_seconds split.out 3)" -v both="$(field estimated_seconds split.out 4)" \
+    'BEGIN { exit !(zigzag > 0 && ring > zigzag && ulysses > 0 && both > 0) }' &&
+    [ "$(field refused split.out 5)" = '"of cp' ]
+verdict 'galrun: cp, ring and ulysses, a ring of late positions the slower one'
+
 printf 'model,gpus,pp,global_batch,stage_layers\ngpt2-small,4,2,8,\ngpt2-small,4,2,8,6;6\ngpt2-small,4,2,8,4;8\n' >stages.csv
 for prices in galrun framework:megatron-2021; do
     galplan estimate stages.csv --cluster a100-8 --prices $prices >stages.out
