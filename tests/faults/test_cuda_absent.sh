@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # galrun and galplan-profile --device cuda on a machine without a GPU or its driver, and in a build without CUDA: one line says what is
-# missing, and the code is 5. test_cuda_absent.sh [BUILD]: the folder that make wrote to (default build).
+# missing, and the code is 5. test_cuda_absent.sh [BUILD]: the folder that make wrote to (default build). cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
 . tests/support/mpi_env.sh

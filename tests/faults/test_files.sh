@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Damaged files and wrong surroundings: a shard that is short or has one bit flipped, an index that is cut, a token file
 # that shrinks in mid-run, a plan for other devices. One line each, the documented exit code, and the last good
-# checkpoint loads. timeout_seconds: 240
+# checkpoint loads. timeout_seconds: 240 cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/faults/common.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A loss that is not finite, by an absurd learning rate: --on-nan stop names block and step, skip leaves weights and
-# moments alone on all ranks and counts. timeout_seconds: 120
+# moments alone on all ranks and counts. timeout_seconds: 120 cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/faults/common.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # galrun as an orchestrator without MPI starts it: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT. What can be seen without a
 # GPU: the ranks find each other, agree on what is missing, say it once, and end with one code; and what is wrong with
-# the environment. test_orchestrated.sh [BUILD]: the folder that make wrote to (default build).
+# the environment. test_orchestrated.sh [BUILD]: the folder that make wrote to (default build). cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
 build=${1:-build}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Moments and weights on storage: the run is bit by bit the one without, also when it goes on from a checkpoint, by either
 # way of moving bytes; a disk that is full at the start or on the way, or is not there, is one message and exit 4, and the
-# last checkpoint is whole. timeout_seconds: 120
+# last checkpoint is whole. timeout_seconds: 120 cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/faults/common.sh

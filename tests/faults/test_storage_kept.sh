@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What forward keeps on storage: the run is bit by bit the one without; a disk that is full at the start or on the way,
 # that fails to write or to read, or ends before what was written, is one message and exit 4, and the last checkpoint is
-# whole; transfers by halves go on where they stopped. timeout_seconds: 120
+# whole; transfers by halves go on where they stopped. timeout_seconds: 120 cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/faults/common.sh

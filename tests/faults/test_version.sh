@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A rank on another version is refused at the start: one line names it, exit 2. The other version is this program with
-# its version text changed in the file.
+# its version text changed in the file. cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/faults/common.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test_binding.sh BUILD: galrun -v says for every rank where it runs; ranks that have cores of their own share none, and a
-# binding of mpirun or --bind none is left alone.
+# binding of mpirun or --bind none is left alone. cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 . tests/support/mpi_env.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A plan whose chunks the search has sized: found, verified with its bound, trained, and its losses are those of the plan
-# without chunks. timeout_seconds: 120
+# without chunks. timeout_seconds: 120 cores: 1
 # test_chunks.sh [BUILD]: the folder that make wrote to (default build).
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A small ViT on the 1,797 digits of scikit-learn (tests/fixtures/digits), in fp32 from one seed: 200 steps on one
-device, and as replicas, by 1D, 2D, 2.5D and 3D tensor parallelism, Ulysses and rings. Every loss is within 1e-4 of that
-of one device at the same step (Colossal-AI, Figure 11, has accuracies that run together), and they learn. A mode that
-galrun does not run is named, with its reason.
+device, and 50 steps (200 in make check-all) as replicas, by 1D, 2D, 2.5D and 3D tensor parallelism, Ulysses and rings.
+Every loss is within 1e-4 of that of one device at the same step (Colossal-AI, Figure 11, has accuracies that run
+together), and one device learns. A mode that galrun does not run is named, with its reason.
 timeout_seconds: 900"""
 import json
 import os
@@ -17,6 +17,8 @@ BUILD = pathlib.Path(os.environ.get("BUILD", "build")).resolve()
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "tests/fixtures/digits"
 STEPS, ALLOWED, SIDE = 200, 1e-4, 9
+# Steps of each parallel mode. Rounding grows with the steps, a wrong gradient shows in the first of them.
+MODE_STEPS = STEPS if int(os.environ.get("PLANS", "100")) >= 500 else 50
 
 # Ranks and axes, innermost first. Of 10 positions (9 patches of 3 x 3 and the class token) 2 and 5 are divisors.
 PLANS = {
@@ -95,23 +97,23 @@ def write_plan(path, ranks, axes, zero_stage=0):
     path.write_text(json.dumps(plan), encoding="utf-8")
 
 
-def train(folder, name, ranks, axes, zero_stage=0):
+def train(folder, name, steps, ranks, axes, zero_stage=0):
     """The losses of all steps, or the reason that there are none."""
     plan, log = folder / "plan.json", folder / "log.jsonl"
     write_plan(plan, ranks, axes, zero_stage)
     log.unlink(missing_ok=True)
     command = [BUILD / "galrun", plan, "--np", str(ranks), "--data", folder / "images.npy", "--labels",
-               DIGITS / "labels.npy", "--steps", str(STEPS), "--log", log, "--quiet", "--evaluate-batches", "1"]
+               DIGITS / "labels.npy", "--steps", str(steps), "--log", log, "--quiet", "--evaluate-batches", "1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
     if done.returncode == 3 and "planned for, not run" in done.stderr:
         print(f"skip {name}: {done.stderr.strip().split(': ', 3)[-1]}", flush=True)
         return None
     lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
     losses = [line["loss"] for line in lines if "loss" in line and "step" in line]
-    if not verdict(f"{name}: trains {STEPS} steps", done.returncode == 0 and len(losses) >= STEPS,
+    if not verdict(f"{name}: trains {steps} steps", done.returncode == 0 and len(losses) >= steps,
                    f"exit {done.returncode}, {len(losses)} losses; {done.stderr.strip()[-300:]}"):
         return []
-    return losses[:STEPS]
+    return losses[:steps]
 
 
 def main():
@@ -120,16 +122,16 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         write_images(folder, 1797)
-        alone = train(folder, "one device", 1, [])
+        alone = train(folder, "one device", STEPS, 1, [])
         fine = verdict("one device learns", bool(alone) and sum(alone[-20:]) < 0.5 * sum(alone[:20]),
                        f"{alone[:1]} to {alone[-1:]}")
         for name, spec in PLANS.items():
-            losses = train(folder, name, *spec)
+            losses = train(folder, name, MODE_STEPS, *spec)
             if losses is None:
                 continue
             apart = max((abs(a - b) for a, b in zip(alone, losses)), default=float("inf"))
             fine = verdict(f"{name}: losses within {ALLOWED} of one device's ({apart:.1e})",
-                           len(losses) == STEPS and apart <= ALLOWED, apart) and fine
+                           len(losses) == MODE_STEPS and apart <= ALLOWED, apart) and fine
     return 0 if fine else 1
 
 

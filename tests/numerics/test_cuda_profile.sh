@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A profile of two ranks on one GPU, which is a double, communication through the host: see cuda_profile.c.
 # test_cuda_profile.sh [BUILD]: the folder that make wrote to (default build).
-# timeout_seconds: 120
+# timeout_seconds: 120 cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
 # Open MPI keeps allocations until the process ends; they are not ours to free.

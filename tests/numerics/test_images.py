@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training a ViT and a Swin on arrays of images by galrun: they learn, any plan alike, validated on their own files or on the last
 tenth, and what does not fit is refused.
-timeout_seconds: 240"""
+timeout_seconds: 240 cores: 1"""
 import json
 import os
 import pathlib

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test_readme.sh BUILD: the commands of the README's "Five minutes" that need no cluster, in their order, as they stand
 # there but for what takes minutes: the profile's budget and the numbers of steps; and, where a sanitizer's own memory is
-# part of every process that is profiled, ten times the memory. timeout_seconds: 400
+# part of every process that is profiled, ten times the memory. timeout_seconds: 400 cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/support/mpi_env.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test_roll_call.sh BUILD: the roll call on 2 to 4 ranks: one rank tells one line, which names the rank that is missing or
-# has failed, and all end with its code, no later than the deadline of who called. timeout_seconds: 180
+# has failed, and all end with its code, no later than the deadline of who called. timeout_seconds: 180 cores: 0
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 program=${1:-build}/tests/numerics/roll_call

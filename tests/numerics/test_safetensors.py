@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Weights as safetensors files: what 4 ranks write, another plan and another dtype read, and what is refused.
-timeout_seconds: 240"""
+timeout_seconds: 240 cores: 1"""
 import json
 import os
 import pathlib

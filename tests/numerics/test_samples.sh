@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test_samples.sh BUILD: the sample scripts measure and train: mpirun's with mpirun, Slurm's with an srun that is mpirun
-# underneath.
+# underneath. cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/support/mpi_env.sh

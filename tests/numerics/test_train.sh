@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # galrun end to end on a tiny fp64 model: the loss falls, every plan trains as one rank does, a resumed run continues
-# bit by bit, signals and dead ranks end it in order, wrong input is refused. timeout_seconds: 240
+# bit by bit, signals and dead ranks end it in order, wrong input is refused. timeout_seconds: 240 cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/support/mpi_env.sh

@@ -1,6 +1,6 @@
 /* Searches with offload, with and without a limit of the host's memory, there with and without storage: what comes back
  * is legal, within all limits, by its programs too, never faster than what is proved of the space without the limit,
- * and with storage no slower than without. */
+ * and with storage no slower than without. timeout_seconds: 600 */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,8 @@
  * (tests/support/nccl_double.h): every rank's calls match on every communicator, no group stays open, nothing is made
  * in a step, all calls lie in the rank's arena, the ranks' hosts cannot wait for each other in a circle; counts are
  * those of closed forms that know the plan and nothing of programs.
- *   test_nccl_calls [plans [first seed]] */
+ *   test_nccl_calls [plans [first seed]]
+ * timeout_seconds: 600: the ranks are threads that take turns, on a busy machine slowly. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

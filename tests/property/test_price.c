@@ -1,4 +1,5 @@
-/* Sum of prices against the event simulation, and bytes in closed form against placement, over random plans. */
+/* Sum of prices against the event simulation, and bytes in closed form against placement, over random plans.
+ * timeout_seconds: 600 */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

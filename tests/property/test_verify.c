@@ -1,6 +1,7 @@
 /* The verifier against content execution: random plans verify and compute the same under every interleaving; wrong
  * programs are refused, with a line that says where, or compute the same all the same.
- *   test_verify [plans [tries per mutation [first seed]]]      (or PLANS=plans in the environment) */
+ *   test_verify [plans [tries per mutation [first seed]]]      (or PLANS=plans in the environment)
+ * Tries are half as many again as plans; below 500 plans, so in make check, at most 50. timeout_seconds: 600 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,7 @@
 #include "tests/support/mutate.h"
 #include "tests/support/random_plan.h"
 
-enum { STAGES_MAX = 8, INTERLEAVINGS = 16 };
+enum { STAGES_MAX = 8, INTERLEAVINGS = 16, MANY_PLANS = 500, FEW_TRIES = 50 };
 
 static uint32_t plan_count = 100;
 static uint32_t try_count = 150;
@@ -218,6 +219,7 @@ int main(int argc, char **argv)
     if (plans != NULL && strtoul(plans, NULL, 10) > 0) {
         plan_count = (uint32_t)strtoul(plans, NULL, 10);
         try_count = plan_count + plan_count / 2;
+        try_count = plan_count < MANY_PLANS && try_count > FEW_TRIES ? FEW_TRIES : try_count;
     }
     plan_count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : plan_count;
     try_count = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : try_count;
