@@ -6,7 +6,7 @@
 #   filter   optional sed script that both streams pass first: for what differs by machine, and nothing else
 #   files/   optional: copied into the folder first
 #
-# With --renew the expected output becomes what comes.
+# With --renew the expected output becomes what comes. timeout_seconds: 300
 set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/support/mpi_env.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The MPI communicator on 1, 2, 3, 4 and 8 ranks, its abort, and the two counting layers of tests/support on it.
 # test_comm.sh [BUILD]: the folder that make wrote to (default build).
-# Prints "ok NAME", "not ok NAME" or "skip NAME: reason" per case; exit 1 if one fails.
+# Prints "ok NAME", "not ok NAME" or "skip NAME: reason" per case; exit 1 if one fails. timeout_seconds: 300 cores: 1
 set -u
 cd "$(dirname "$0")/../.." || exit 4
 tests=${1:-build}/tests

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Gradients of a step of every mode on 4 and 8 ranks are just those of one rank where no sum is rounded: exact_layouts.c.
+# timeout_seconds: 300 cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" LC_ALL=C

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Training as in PyTorch, from the committed documents of referee/: see referee.c. Needs no PyTorch.
+# Training as in PyTorch, from the committed documents of referee/: see referee.c. Needs no PyTorch. cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
 # Open MPI unloads its modules before leaks are looked for: what they keep has no name to suppress.

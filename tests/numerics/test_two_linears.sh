@@ -3,7 +3,7 @@
 # measured as pages of the arena (two_linears.c), planned beside it. The paper gives neither tokens per sample nor the
 # width of the batch range: its reductions are printed, not expected. Expected is the order 3D < 2.5D < 1D while a batch
 # has at least as many rows as a row has features. Behind that weights decide, of which 2.5D has twice what 1D has.
-# timeout_seconds: 240
+# timeout_seconds: 240 cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" LC_ALL=C
