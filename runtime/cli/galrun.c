@@ -43,7 +43,7 @@ typedef struct settings {
     double timeout_seconds;
     gal_tcp_place place; /* of a rank that an orchestrator has started without MPI */
     bool placed;         /* it has */
-    bool quiet, dry_run, no_overlap, graphs, deterministic, tf32, overwrite;
+    bool quiet, dry_run, no_overlap, graphs, deterministic, tf32, overwrite, text;
 } settings;
 
 /* ---- command line ---- */
@@ -68,8 +68,10 @@ static bool parse(int argc, char **argv, settings *s, int *exit_code)
     const gal_option options[] = {
         gal_option_required(gal_option_string(
             "data", "FILE",
-            "text (bytes; lines, if the model pads), tokens (.bin of llm.c; .bin, .idx of Megatron), images (.npy)",
+            "text in UTF-8 (its bytes; lines, if the model pads), tokens (.bin of llm.c; .bin and .idx of Megatron, or "
+            "their name without an ending), images (.npy)",
             &s->data_path)),
+        gal_option_flag("text", "take the bytes of --data as tokens, also where they are no UTF-8", &s->text),
         gal_option_string("labels", "FILE", "of images: their labels (.npy of whole numbers)", &s->labels_path),
         gal_option_string("validation-labels", "FILE", "of the images of --validation", &s->validation_labels_path),
         gal_option_string("validation", "FILE", "validate on this file (default: the last tenth of the data)",
@@ -240,6 +242,7 @@ static gal_train_options train_options(const settings *s, const gal_plan *plan, 
         .validation_path = s->validation_path,
         .labels_path = s->labels_path,
         .validation_labels_path = s->validation_labels_path,
+        .data_as_bytes = s->text,
         .step_count = s->step_count,
         .evaluate_every = s->evaluate_every,
         .evaluate_batches = s->evaluate_batches,

@@ -235,6 +235,7 @@ static gal_code print_data(const gal_plan *plan, const gal_train_options *option
         .validation_path = options->validation_path,
         .labels_path = options->labels_path,
         .validation_labels_path = options->validation_labels_path,
+        .as_bytes = options->data_as_bytes,
         .vocabulary = plan->model.vocabulary,
         .sequence_length = plan->model.sequence_length,
         .target_length = plan->model.decoder_sequence_length,

@@ -158,9 +158,9 @@ static gal_code open_tokens(gal_data *data, gal_error *err)
         return gal_fail(err, GAL_ERR_USAGE, "%s: labels go with images, the model reads tokens",
                         o->labels_path != NULL ? o->labels_path : o->validation_labels_path);
     }
-    GAL_TRY(gal_token_file_open(o->path, o->vocabulary, &data->file, err));
+    GAL_TRY(gal_token_file_open(o->path, o->vocabulary, o->as_bytes, &data->file, err));
     if (o->validation_path != NULL) {
-        GAL_TRY(gal_token_file_open(o->validation_path, o->vocabulary, &data->validation_file, err));
+        GAL_TRY(gal_token_file_open(o->validation_path, o->vocabulary, o->as_bytes, &data->validation_file, err));
     }
     GAL_TRY((pads(o) ? split_lines : split_files)(data, err));
 cleanup:

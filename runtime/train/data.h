@@ -26,6 +26,7 @@ typedef struct gal_data_options {
     const char *path;
     const char *validation_path;                      /* NULL: the last tenth of path */
     const char *labels_path, *validation_labels_path; /* of images; NULL for tokens */
+    bool as_bytes;                                    /* a file of no token form is bytes, whatever it holds */
     uint32_t vocabulary;                              /* tokens must be below */
     uint32_t sequence_length;
     uint32_t target_length; /* 0: one sequence, whose next tokens are the targets; else at most sequence_length */

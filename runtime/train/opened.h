@@ -3,6 +3,7 @@
 #ifndef GAL_RUNTIME_TRAIN_OPENED_H
 #define GAL_RUNTIME_TRAIN_OPENED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "schemas/base/status.h"

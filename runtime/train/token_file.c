@@ -9,9 +9,10 @@
 #include <unistd.h>
 
 #include "runtime/train/opened.h"
+#include "runtime/train/text_check.h"
 
 enum { CHUNK_TOKENS = 1 << 16 };
-enum { LLM_C_MAGIC = 20240520, LLM_C_VERSION = 1, LLM_C_HEADER_BYTES = 1024 };
+enum { LLM_C_HEADER_BYTES = 1024, KNOWN_BYTES = 12 };
 
 /* ---- bytes ---- */
 
@@ -122,20 +123,41 @@ static gal_code check_tokens(const gal_token_file *file, uint32_t vocabulary, ga
 
 /* ---- llm.c ---- */
 
-static gal_code read_llm_c(gal_token_file *file, const int32_t header[3], gal_error *err)
+typedef struct llm_c_form {
+    int32_t magic, version;
+    uint32_t token_bytes;
+} llm_c_form;
+
+/* Source: llm.c, dev/data/data_common.py, write_datafile. */
+static const llm_c_form llm_c_forms[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+
+/* The form that the first number of a file names, or NULL. */
+static const llm_c_form *find_llm_c_form(int32_t magic)
 {
-    const uint64_t expected_bytes = LLM_C_HEADER_BYTES + 2 * (uint64_t)(uint32_t)header[2];
-    if (header[1] != LLM_C_VERSION) {
-        return gal_fail(err, GAL_ERR_DOCUMENT, "%s: token file version must be %d, got %d", file->path, LLM_C_VERSION,
+    for (size_t i = 0; i < sizeof llm_c_forms / sizeof llm_c_forms[0]; i++) {
+        if (llm_c_forms[i].magic == magic) {
+            return &llm_c_forms[i];
+        }
+    }
+    return NULL;
+}
+
+static gal_code read_llm_c(gal_token_file *file, const llm_c_form *form, const int32_t header[3], gal_error *err)
+{
+    const uint64_t token_count = (uint32_t)header[2];
+    const uint64_t expected_bytes = LLM_C_HEADER_BYTES + form->token_bytes * token_count;
+    if (header[1] != form->version) {
+        return gal_fail(err, GAL_ERR_DOCUMENT, "%s: token file version must be %d, got %d", file->path, form->version,
                         header[1]);
     }
     if (file->byte_count != expected_bytes) {
-        return gal_fail(err, GAL_ERR_DOCUMENT, "%s: %u tokens make %llu bytes, the file has %llu", file->path,
-                        (uint32_t)header[2], (unsigned long long)expected_bytes, (unsigned long long)file->byte_count);
+        return gal_fail(err, GAL_ERR_DOCUMENT, "%s: %llu tokens make %llu bytes, the file has %llu", file->path,
+                        (unsigned long long)token_count, (unsigned long long)expected_bytes,
+                        (unsigned long long)file->byte_count);
     }
-    file->token_bytes = 2;
+    file->token_bytes = form->token_bytes;
     file->first_byte = LLM_C_HEADER_BYTES;
-    file->token_count = (uint32_t)header[2];
+    file->token_count = token_count;
     return GAL_OK;
 }
 
@@ -244,48 +266,69 @@ static bool ends_in(const char *path, const char *suffix)
     return length >= wanted && strcmp(path + length - wanted, suffix) == 0;
 }
 
-/* NAME.bin and NAME.idx, the one from the other: endings of one length. False if the name is too long. */
-static bool beside(const char *path, const char *suffix, char out[GAL_TOKEN_PATH_BYTES])
+/* The path with another ending in the place of its own. False if it is too long. */
+static bool beside(const char *path, const char *ending, const char *other_ending, char out[GAL_TOKEN_PATH_BYTES])
 {
-    const int stem = (int)(strlen(path) - strlen(suffix));
-    return snprintf(out, GAL_TOKEN_PATH_BYTES, "%.*s%s", stem, path, suffix) < GAL_TOKEN_PATH_BYTES;
+    const int stem = (int)(strlen(path) - strlen(ending));
+    return snprintf(out, GAL_TOKEN_PATH_BYTES, "%.*s%s", stem, path, other_ending) < GAL_TOKEN_PATH_BYTES;
 }
 
-bool gal_token_file_index_path(const gal_token_file *file, char path[GAL_TOKEN_PATH_BYTES])
+/* Both files of a pair are there behind a name without an ending. */
+static bool is_prefix(const char *path, char index[GAL_TOKEN_PATH_BYTES], char tokens[GAL_TOKEN_PATH_BYTES])
 {
-    return beside(file->path, ".idx", path);
+    return access(path, F_OK) != 0 && beside(path, "", ".idx", index) && beside(path, "", ".bin", tokens) &&
+           access(index, F_OK) == 0 && access(tokens, F_OK) == 0;
 }
 
-static gal_code read_form(const char *path, gal_token_file *out, gal_error *err)
+static gal_code read_text(bool as_bytes, gal_token_file *out, gal_error *err)
+{
+    const gal_opened file = {out->path, out->descriptor, out->byte_count};
+    const gal_code code = as_bytes ? GAL_OK : gal_text_check(&file, err);
+    if (code == GAL_OK) {
+        out->text = true;
+        out->token_bytes = 1;
+        out->token_count = out->byte_count;
+    }
+    return code;
+}
+
+static gal_code read_form(const char *path, bool as_bytes, gal_token_file *out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    int32_t header[3] = {0};
-    char other[GAL_TOKEN_PATH_BYTES];
-    if (ends_in(path, ".idx") && beside(path, ".bin", other)) {
+    int32_t header[KNOWN_BYTES / sizeof(int32_t)] = {0};
+    char other[GAL_TOKEN_PATH_BYTES], index[GAL_TOKEN_PATH_BYTES];
+    if (ends_in(path, ".idx") && beside(path, ".idx", ".bin", other)) {
         return read_megatron(path, other, out, err);
+    }
+    if (is_prefix(path, index, other)) {
+        return read_megatron(index, other, out, err);
     }
     GAL_TRY(open_bytes(path, out, err));
     if (out->byte_count >= sizeof header) {
         GAL_TRY(read_bytes(out, 0, header, sizeof header, err));
     }
-    if (header[0] == LLM_C_MAGIC) {
-        return read_llm_c(out, header, err);
+    const llm_c_form *form = find_llm_c_form(header[0]);
+    if (form != NULL) {
+        return read_llm_c(out, form, header, err);
     }
-    if (!ends_in(path, ".bin")) {
-        out->text = true;
-        out->token_bytes = 1;
-        out->token_count = out->byte_count;
-        return GAL_OK;
-    }
-    if (beside(path, ".idx", other) && access(other, F_OK) == 0) {
+    if (ends_in(path, ".bin") && beside(path, ".bin", ".idx", other) && access(other, F_OK) == 0) {
         return read_megatron(other, path, out, err);
     }
-    code = gal_fail(err, GAL_ERR_DOCUMENT,
-                    "%s: a .bin file must begin with %d (llm.c tokens) or have an .idx file beside it (Megatron-LM's), "
-                    "got %d",
-                    path, LLM_C_MAGIC, header[0]);
+    if (ends_in(path, ".bin") && !as_bytes) {
+        code = gal_fail(err, GAL_ERR_DOCUMENT,
+                        "%s: a .bin file must begin with %d or %d (llm.c tokens) or have an .idx file beside it "
+                        "(Megatron-LM's), got %d",
+                        path, llm_c_forms[0].magic, llm_c_forms[1].magic, header[0]);
+        goto cleanup;
+    }
+    GAL_TRY(read_text(as_bytes, out, err));
 cleanup:
     return code;
+}
+
+bool gal_token_file_index_path(const gal_token_file *file, char path[GAL_TOKEN_PATH_BYTES])
+{
+    return beside(file->path, ".bin", ".idx", path);
 }
 
 gal_code gal_token_file_sequences(const gal_token_file *file,
@@ -321,11 +364,11 @@ cleanup:
     return code;
 }
 
-gal_code gal_token_file_open(const char *path, uint32_t vocabulary, gal_token_file *out, gal_error *err)
+gal_code gal_token_file_open(const char *path, uint32_t vocabulary, bool as_bytes, gal_token_file *out, gal_error *err)
 {
     gal_code code = GAL_OK;
     *out = (gal_token_file){.descriptor = -1};
-    GAL_TRY(read_form(path, out, err));
+    GAL_TRY(read_form(path, as_bytes, out, err));
     GAL_TRY(check_tokens(out, vocabulary, err));
 cleanup:
     return code;

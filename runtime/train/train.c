@@ -70,6 +70,7 @@ static gal_code open_data(run *r, gal_error *err)
         .validation_path = r->options->validation_path,
         .labels_path = r->options->labels_path,
         .validation_labels_path = r->options->validation_labels_path,
+        .as_bytes = r->options->data_as_bytes,
         .vocabulary = model->vocabulary,
         .sequence_length = model->sequence_length,
         .target_length = model->decoder_sequence_length,

@@ -20,6 +20,7 @@ typedef struct gal_train_options {
     const char *validation_path; /* NULL: the last tenth of the data */
     const char *labels_path;     /* of images; NULL for tokens */
     const char *validation_labels_path;
+    bool data_as_bytes;           /* data of no token form are bytes, whatever they hold */
     uint64_t step_count;          /* the run ends when so many steps are done, those before a resume included */
     uint64_t evaluate_every;      /* steps; 0: at the end only */
     uint64_t evaluate_batches;    /* 0: the validation split once, at most 20 batches */

@@ -24,6 +24,7 @@ static void add_options(gal_agreement *agreement, const gal_train_options *o)
 {
     add_number(agreement, "--steps", o->step_count);
     add_number(agreement, "--seed", o->seed);
+    gal_agreement_add(agreement, "--text", "%s", o->data_as_bytes ? "given" : "not given");
     add_number(agreement, "--evaluate-every", o->evaluate_every);
     add_number(agreement, "--evaluate-batches", o->evaluate_batches);
     add_presence(agreement, "--save", o->save_directory);

@@ -92,9 +92,11 @@ static void test_windows(void **state)
     for (uint8_t i = 0; i < 100; i++) {
         text[i] = i;
     }
-    const gal_data_options options = options_of(write_file("text", text, sizeof text));
+    gal_data_options options = options_of(write_file("text", text, sizeof text));
     gal_error err = {0};
     gal_data *data = NULL;
+    assert_refused(&options, GAL_ERR_DOCUMENT, "byte 0 is NUL, so this is no text");
+    options.as_bytes = true;
     assert_int_equal(gal_data_open(&options, &data, &err), GAL_OK);
     assert_int_equal(gal_data_train_windows(data), 22);
     assert_int_equal(gal_data_validation_windows(data), 2);
@@ -173,6 +175,39 @@ static void test_token_file(void **state)
     assert_refused(&options, GAL_ERR_DOCUMENT, "token 59 is 1059, the model's vocabulary has 1059 entries");
 }
 
+/* The form of Llama 3: 32 bits a token, another magic and version; read alike under a name without an ending. */
+static void test_wide_token_file(void **state)
+{
+    (void)state;
+    const int32_t header[3] = {20240801, 7, 60};
+    char bytes[1024 + 60 * 4] = {0};
+    int32_t tokens[60], out[LENGTH];
+    const uint32_t samples[1] = {0};
+    gal_error err = {0};
+    gal_data *data = NULL;
+    for (int32_t i = 0; i < 60; i++) {
+        tokens[i] = 100000 + i;
+    }
+    memcpy(bytes, header, sizeof header);
+    memcpy(bytes + 1024, tokens, sizeof tokens);
+    for (int named = 0; named < 2; named++) {
+        gal_data_options options = options_of(write_file(named ? "wide.bin" : "wide", bytes, sizeof bytes));
+        options.vocabulary = 128256;
+        assert_int_equal(gal_data_open(&options, &data, &err), GAL_OK);
+        assert_int_equal(gal_data_train_tokens(data), 54);
+        const gal_token_request request = {
+            .samples = samples, .sample_count = 1, .sequence_length = LENGTH, .evaluation = true};
+        assert_int_equal(gal_data_fill(data, &request, out, &err), GAL_OK);
+        assert_int_equal(out[0], 100054);
+        gal_data_close(data);
+        options.vocabulary = 100050;
+        assert_refused(&options, GAL_ERR_DOCUMENT, "token 50 is 100050");
+    }
+    bytes[4] = 1;
+    gal_data_options options = options_of(write_file("wide.bin", bytes, sizeof bytes));
+    assert_refused(&options, GAL_ERR_DOCUMENT, "version must be 7, got 1");
+}
+
 /* A Megatron pair NAME.idx, NAME.bin of two sequences; kind 4 (int32) or 8 (uint16). Returns the index's path. */
 static const char *write_pair(uint8_t kind, uint64_t version, int64_t second_offset, const void *tokens,
                               size_t token_bytes)
@@ -221,6 +256,8 @@ static void test_megatron_pair(void **state)
     options.vocabulary = 1060;
     assert_validation_begins(&options, 1054);
     options.path = tokens_path;
+    assert_validation_begins(&options, 1054);
+    tokens_path[strlen(tokens_path) - strlen(".bin")] = '\0'; /* the name of both, without an ending */
     assert_validation_begins(&options, 1054);
     options = options_of(write_pair(4, 1, 80, numbers, sizeof numbers));
     options.vocabulary = 100060;
@@ -459,6 +496,7 @@ int main(void)
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_samples_do_not_depend_on_who_asks),
         cmocka_unit_test(test_token_file),
+        cmocka_unit_test(test_wide_token_file),
         cmocka_unit_test(test_megatron_pair),
         cmocka_unit_test(test_megatron_pair_is_strict),
         cmocka_unit_test(test_validation_file),
