@@ -199,7 +199,7 @@ static gal_code report(const gal_search_options *o, const gal_assumed *assumed, 
             }
             fprintf(out, " in %.1f ms\n", seconds * 1e3);
         }
-        if (!plan_on_stdout && !o->counts) {
+        if (out == stdout && !o->counts) {
             gal_next_of_search(out, &result->finalist[0].plan, o->output, profile_of(o, &result->finalist[0].plan));
         }
     }
@@ -226,7 +226,7 @@ static gal_code report_front(const gal_search_options *o, const gal_assumed *ass
         }
         if (o->output == NULL) {
             gal_next_of_front(out);
-        } else if (!plan_on_stdout) {
+        } else if (out == stdout) {
             gal_next_of_search(out, &pareto->point[0].finalist.plan, o->output, o->profile);
         }
     }
