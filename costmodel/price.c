@@ -378,7 +378,7 @@ static gal_code find_hidden(gal_price_cache *cache, const gal_price_query *query
     if (code == GAL_OK) {
         gal_hidden_fill(&cache->shape[query->type], without, neighbour, out);
     }
-    return code == GAL_OK || code == GAL_ERR_DOCUMENT ? GAL_OK : gal_fail(err, code, "%s", reason.text);
+    return code == GAL_OK || gal_is_too_large(code) ? GAL_OK : gal_fail(err, code, "%s", reason.text);
 }
 
 /* The key of all queries that differ in the order of axes and in stages, but not in where the groups lie that the

@@ -173,7 +173,7 @@ static gal_code list_items(gal_screens *screens, const menus *m, const splits *o
         gal_error reason = {0};
         const gal_code code = gal_floors_of(screens->floors, screens->types->shape[like].type, split[i],
                                             m->samples / groups, &floor, &reason);
-        if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
+        if (gal_is_too_large(code)) {
             continue;
         }
         if (code != GAL_OK) {

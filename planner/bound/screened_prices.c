@@ -106,10 +106,9 @@ static gal_code floor_item(const gal_cell_spec *spec, const gal_block_types *typ
     return code;
 }
 
-/* A tensor that is too large for a program (GAL_ERR_DOCUMENT): the item is not to be had. */
 static gal_code settle(gal_code code, const gal_error *reason, bool *legal, gal_error *err)
 {
-    if (code != GAL_OK && code != GAL_ERR_DOCUMENT) {
+    if (code != GAL_OK && !gal_is_too_large(code)) {
         return gal_fail(err, code, "%s", reason->text);
     }
     *legal = code == GAL_OK;

@@ -126,7 +126,7 @@ static gal_code fill_prices_of(gal_cell *cell, uint32_t stage, uint32_t type, ga
             const gal_price_query query = query_of(cell, stage, type, s);
             gal_error reason = {0};
             const gal_code code = gal_price_block(cell->spec.cache, &query, &cell->price[at], &reason);
-            if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
+            if (gal_is_too_large(code)) {
                 cell->price[at] = NULL;
                 continue;
             }
@@ -183,7 +183,7 @@ static gal_code price_change(gal_cell *cell, uint32_t stage, uint32_t block, uin
         code = gal_price_carried(cell->spec.cache, &here, &cell->strategy[from], &out->carried, &reason);
     }
     out->known = true;
-    if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
+    if (gal_is_too_large(code)) {
         out->pair = NULL;
         return GAL_OK;
     }

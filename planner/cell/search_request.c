@@ -2,6 +2,13 @@
 
 #include <stdlib.h>
 
+#include "runtime/program/schedule.h"
+
+bool gal_search_is_uniform(const gal_search_request *request)
+{
+    return request->schedule == GAL_SCHEDULE_INTERLEAVED || gal_schedule_splits(request->schedule);
+}
+
 double gal_finalist_rate(const gal_finalist *finalist)
 {
     return finalist->global_batch_samples / finalist->objective_seconds;

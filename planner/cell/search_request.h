@@ -57,6 +57,9 @@ typedef struct gal_search_request {
     void *tell_context;
 } gal_search_request;
 
+/* Whether the schedule has all blocks under one strategy (planner/cell/uniform.h): cells are solved at once. */
+bool gal_search_is_uniform(const gal_search_request *request);
+
 /* One cell's winner. */
 typedef struct gal_finalist {
     uint32_t global_batch_samples, microbatch_count, pp_degree;
@@ -73,8 +76,10 @@ typedef struct gal_search_result {
     gal_finalist *finalist;     /* owned; best first */
     double lower_bound_seconds; /* over the cells of the winner's batch */
     uint64_t label_count;
-    uint32_t cell_count;          /* whose numbers divide */
-    uint32_t solved_cell_count;   /* of them: in which a chain was looked for */
+    uint32_t cell_count;        /* whose numbers divide */
+    uint32_t solved_cell_count; /* of them: in which a chain was looked for */
+    uint32_t
+        too_large_cell_count; /* of them: left out, a tensor is too large whatever the strategy (gal_is_too_large) */
     uint32_t unproven_cell_count; /* of them: one that is faster than the best plan is not ruled out */
     /* Where nothing fits (planner/least/least.h): the least memory of a device for which a plan exists, of a named
      * algorithm the smallest that it met; 0: no plan is legal at all. No less than the bound will do. */

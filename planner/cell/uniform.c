@@ -182,29 +182,41 @@ static bool legal_for_all(const gal_plan *plan, const gal_strategy *strategy)
                                  gal_plan_microbatch_samples(plan));
 }
 
+/* Both ways to deal the layers. */
+static gal_code try_strategy(const gal_cell_spec *spec, const gal_strategy *strategy, gal_plan *plan, uint32_t *count,
+                             best *best_plan, gal_uniform_answer *out, gal_error *err)
+{
+    static const double none[2] = {0.0, 0.0};
+    double layer_seconds = 0.0, end_seconds[2] = {0.0};
+    gal_code code = GAL_OK;
+    set_strategy(plan, strategy);
+    (void)deal(plan, 1.0, none, count);
+    GAL_TRY(try_cut(spec, plan, count, best_plan, out, err));
+    GAL_TRY(price_blocks(spec, plan, strategy, &layer_seconds, end_seconds, err));
+    (void)deal(plan, layer_seconds, end_seconds, count);
+    GAL_TRY(try_cut(spec, plan, count, best_plan, out, err));
+cleanup:
+    return code;
+}
+
 static gal_code try_strategies(const gal_cell_spec *spec, gal_plan *plan, uint32_t *count, best *best_plan,
                                gal_uniform_answer *out, gal_error *err)
 {
-    static const double none[2] = {0.0, 0.0};
     gal_code code = GAL_OK;
     gal_strategy *strategy = calloc(gal_space_room(spec->space, gal_plan_stage_devices(plan)), sizeof *strategy);
     if (strategy == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
     }
     const uint32_t strategy_count = gal_space_strategies(spec->space, gal_plan_stage_devices(plan), strategy);
-    for (uint32_t s = 0; s < strategy_count; s++) {
-        double layer_seconds = 0.0, end_seconds[2] = {0.0};
+    for (uint32_t s = 0; s < strategy_count && code == GAL_OK; s++) {
+        gal_error reason = {0};
         if (!legal_for_all(plan, &strategy[s])) {
             continue;
         }
-        set_strategy(plan, &strategy[s]);
-        (void)deal(plan, 1.0, none, count);
-        GAL_TRY(try_cut(spec, plan, count, best_plan, out, err));
-        GAL_TRY(price_blocks(spec, plan, &strategy[s], &layer_seconds, end_seconds, err));
-        (void)deal(plan, layer_seconds, end_seconds, count);
-        GAL_TRY(try_cut(spec, plan, count, best_plan, out, err));
+        code = try_strategy(spec, &strategy[s], plan, count, best_plan, out, &reason);
+        out->too_large_count += gal_is_too_large(code);
+        code = code == GAL_OK || gal_is_too_large(code) ? GAL_OK : gal_fail(err, code, "%s", reason.text);
     }
-cleanup:
     free(strategy);
     return code;
 }

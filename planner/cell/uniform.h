@@ -12,15 +12,16 @@
 #include "planner/cell/cell.h"
 
 typedef struct gal_uniform_answer {
-    double seconds;       /* infinite: no uniform plan fits */
-    uint64_t least_bytes; /* the smallest largest stage of any uniform plan; 0: no strategy is legal for every block */
+    double seconds;           /* infinite: no uniform plan fits */
+    uint64_t least_bytes;     /* the smallest largest stage of any uniform plan; 0: there is none */
+    uint32_t too_large_count; /* strategies that are legal for every block, and left out: gal_is_too_large */
 } gal_uniform_answer;
 
 /* GAL_NO with the reason if the numbers of the cell do not divide, or the schedule cannot be. */
 gal_code gal_uniform_refused(const gal_cell_spec *spec, gal_error *err);
 
 /* plan has all but its strategies, stages and runs; gets those of the best one, which it owns. GAL_NO as
- * gal_uniform_refused; GAL_ERR_SYSTEM without memory; else as gal_plan_objective. */
+ * gal_uniform_refused; GAL_ERR_SYSTEM without memory. */
 gal_code gal_uniform_solve(const gal_cell_spec *spec, gal_plan *plan, gal_uniform_answer *out, gal_error *err);
 
 #endif

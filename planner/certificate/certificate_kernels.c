@@ -26,7 +26,7 @@ static gal_code price_split(gal_cert_prices *v, uint32_t type, const gal_split_k
         out->floor.state_bytes /= zero[1] || zero[2] || zero[3] ? split->sequence_degree : 1;
         out->legal = code == GAL_OK;
     }
-    return code == GAL_OK || code == GAL_ERR_DOCUMENT ? GAL_OK : gal_fail(v->heap.err, code, "%s", reason.text);
+    return code == GAL_OK || gal_is_too_large(code) ? GAL_OK : gal_fail(v->heap.err, code, "%s", reason.text);
 }
 
 gal_code gal_cert_price_kernels(gal_cert_prices *v)

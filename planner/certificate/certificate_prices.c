@@ -83,7 +83,7 @@ gal_code gal_cert_price_strategy(gal_cert_prices *v, uint32_t stage, uint32_t ty
     gal_error reason = {0};
     const gal_code code = floor ? gal_price_block_floor(v->from->cache, &query, price, &reason)
                                 : gal_price_block(v->from->cache, &query, price, &reason);
-    if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
+    if (gal_is_too_large(code)) {
         *price = NULL;
         return GAL_OK;
     }

@@ -9,7 +9,6 @@
 #include "planner/cell/finalist.h"
 #include "planner/cell/uniform.h"
 #include "planner/least/least_cell.h"
-#include "runtime/program/schedule.h"
 
 #define ANY_BYTES ((uint64_t)1 << 60)
 
@@ -32,11 +31,6 @@ typedef struct hunt {
 static gal_code out_of_memory(gal_error *err)
 {
     return gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
-}
-
-static bool is_uniform(const gal_search_request *r)
-{
-    return r->schedule == GAL_SCHEDULE_INTERLEAVED || gal_schedule_splits(r->schedule);
 }
 
 /* ---- the cells ---- */
@@ -73,7 +67,7 @@ static gal_code floor_cells(hunt *h, const gal_cell_numbers *numbers, uint32_t c
         *cell = (floored){.numbers = numbers[i]};
         const gal_cell_spec spec = spec_of(h, &numbers[i]);
         if (gal_cell_refused(&spec, &refusal) != GAL_OK ||
-            (is_uniform(&h->request) && gal_uniform_refused(&spec, &refusal) != GAL_OK)) {
+            (gal_search_is_uniform(&h->request) && gal_uniform_refused(&spec, &refusal) != GAL_OK)) {
             continue;
         }
         const gal_code code = gal_screen_floor(h->screens, &spec, &seconds, &cell->least_bytes, err);
@@ -154,8 +148,8 @@ static gal_code solve(const hunt *h, const floored *cell, uint64_t limit_bytes, 
 {
     gal_cell_spec spec = spec_of(h, &cell->numbers);
     spec.arena_limit_bytes = limit_bytes;
-    return is_uniform(&h->request) ? solve_uniform(&h->request, &spec, out, err)
-                                   : gal_least_cell(&spec, &h->types, goal, out, err);
+    return gal_search_is_uniform(&h->request) ? solve_uniform(&h->request, &spec, out, err)
+                                              : gal_least_cell(&spec, &h->types, goal, out, err);
 }
 
 /* ---- memory ---- */
@@ -192,7 +186,7 @@ gal_code gal_least_memory_find(const gal_search_request *request, gal_least_memo
     gal_least_memory least = {0};
     GAL_TRY(hunt_create(&h, request, err));
     GAL_TRY(list_cells(&h, err));
-    if (!is_uniform(request)) {
+    if (!gal_search_is_uniform(request)) {
         least.stage = calloc(blocks, sizeof *least.stage);
         least.strategy = calloc(blocks, sizeof *least.strategy);
         if (least.stage == NULL || least.strategy == NULL) {
@@ -279,11 +273,11 @@ static gal_code hunt_on(hunt *h, gal_durations **durations, const gal_search_req
     gal_cluster largest = *counts->cluster;
     gal_search_request own = *request;
     gal_cluster_resize(&largest, counts->most);
-    if (*durations == NULL || is_uniform(request)) {
+    if (*durations == NULL || gal_search_is_uniform(request)) {
         hunt_free(h);
         gal_durations_free(*durations);
         *durations = NULL;
-        GAL_TRY(gal_durations_create_analytic(is_uniform(request) ? cluster : &largest, durations, err));
+        GAL_TRY(gal_durations_create_analytic(gal_search_is_uniform(request) ? cluster : &largest, durations, err));
         own.durations = *durations;
         GAL_TRY(hunt_create(h, &own, err));
     }

@@ -132,7 +132,7 @@ static gal_code fill_type(gal_least_items *items, uint32_t type, int64_t biases[
             continue;
         }
         const gal_code code = gal_price_block(items->spec->cache, &query, &price, &reason);
-        if (code == GAL_ERR_DOCUMENT) { /* a tensor is too large for a program: not to be had */
+        if (gal_is_too_large(code)) {
             continue;
         }
         if (code != GAL_OK) {
@@ -252,5 +252,5 @@ gal_code gal_least_convert(gal_least_items *items, uint32_t block, const gal_lea
     }
     gal_error reason = {0};
     const gal_code code = price_conversion(items, block, from, to, c, &reason);
-    return code == GAL_OK || code == GAL_ERR_DOCUMENT ? GAL_OK : gal_fail(err, code, "%s", reason.text);
+    return code == GAL_OK || gal_is_too_large(code) ? GAL_OK : gal_fail(err, code, "%s", reason.text);
 }

@@ -7,7 +7,6 @@
 #include "planner/cell/finalist.h"
 #include "planner/search/host_joint.h"
 #include "planner/search/storage_fit.h"
-#include "runtime/program/schedule.h"
 
 uint64_t gal_plan_host_bytes(const gal_plan *plan)
 {
@@ -231,18 +230,13 @@ cleanup:
     return code;
 }
 
-static bool is_uniform(const gal_search_request *request)
-{
-    return request->schedule == GAL_SCHEDULE_INTERLEAVED || gal_schedule_splits(request->schedule);
-}
-
 /* whole: what gal_search gives for the request, beyond the limits; it may become that of one batch. known: its plan, if
  * it has one, is within the limits, and *out will have none that is slower. *out: zeroed. */
 static gal_code search_tightly(const gal_search_request *request, const gal_host_limits *most, gal_search_result *whole,
                                const gal_search_result *known, gal_search_result *out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    const bool uniform = is_uniform(request);
+    const bool uniform = gal_search_is_uniform(request);
     GAL_TRY(uniform ? search_uniform(request, most, whole, out, err)
                     : search_jointly(request, most, whole, known, out, err));
     const bool claims = out->feasible && !uniform; /* a bound of its own */
@@ -273,7 +267,7 @@ static gal_code search_within(const gal_search_request *request, const gal_host_
         whole = (gal_search_result){0};
         goto cleanup;
     }
-    if (most->storage_bytes > 0 && !is_uniform(request)) {
+    if (most->storage_bytes > 0 && !gal_search_is_uniform(request)) {
         GAL_TRY(search_tightly(request, &without, &whole, &none, &known, err));
     }
     GAL_TRY(search_tightly(request, most, &whole, &known, &best, err));

@@ -8,7 +8,6 @@
 #include "planner/cell/uniform.h"
 #include "planner/least/least_cell.h"
 #include "planner/stages/staged.h"
-#include "runtime/program/schedule.h"
 
 /* Share of the gap that is asked of whole stages, whose bounds are soon raised; of chains, which take long, all of it.
  * With a quarter gpt2-xl on h100-8 took five times as long, for 0.20 instead of 0.30 %. */
@@ -97,11 +96,6 @@ gal_cell_spec gal_joint_spec(const gal_joint *o, const gal_joint_cell *c)
     return gal_search_cell_spec(o->request, &c->numbers, o->cache);
 }
 
-bool gal_joint_is_uniform(const gal_search_request *r)
-{
-    return r->schedule == GAL_SCHEDULE_INTERLEAVED || gal_schedule_splits(r->schedule);
-}
-
 double gal_joint_wanted_per_sample(const gal_joint *o)
 {
     const double own = gal_finalists_wanted(o->result, o->request->finalist_count);
@@ -164,6 +158,7 @@ static gal_code solve_uniform(gal_joint *o, gal_joint_cell *c, gal_error *err)
         return gal_fail(err, code, "%s", why.text);
     }
     c->bound = fmax(c->bound, answer.seconds);
+    o->result->too_large_cell_count += answer.least_bytes == 0 && answer.too_large_count > 0;
     if (answer.seconds == HUGE_VAL) {
         gal_finalist_drop(o->result);
         return GAL_OK;
@@ -486,10 +481,10 @@ gal_code gal_joint_advance(gal_joint *o, gal_joint_cell **cell, uint32_t count, 
 {
     gal_code code = GAL_OK;
     step steps[GAL_CELLS_AT_ONCE];
-    for (uint32_t i = 0; i < count && gal_joint_is_uniform(o->request); i++) {
+    for (uint32_t i = 0; i < count && gal_search_is_uniform(o->request); i++) {
         GAL_TRY(advance_uniform(o, cell[i], err));
     }
-    if (gal_joint_is_uniform(o->request)) {
+    if (gal_search_is_uniform(o->request)) {
         goto cleanup;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -505,7 +500,7 @@ gal_code gal_joint_advance(gal_joint *o, gal_joint_cell **cell, uint32_t count, 
         GAL_TRY(settle(&steps[i], err));
     }
 cleanup:
-    for (uint32_t i = 0; i < count && !gal_joint_is_uniform(o->request); i++) {
+    for (uint32_t i = 0; i < count && !gal_search_is_uniform(o->request); i++) {
         gal_left_out_free(&steps[i].left);
     }
     return code;

@@ -59,8 +59,6 @@ static inline double gal_joint_per_sample(const gal_joint_cell *c)
 }
 
 gal_cell_spec gal_joint_spec(const gal_joint *o, const gal_joint_cell *c);
-/* Whether the request's schedule has all blocks under one strategy: cells are solved at once, and not bounded. */
-bool gal_joint_is_uniform(const gal_search_request *request);
 
 /* Of the last finalist that is wanted; infinity: fewer are known. */
 double gal_joint_wanted_per_sample(const gal_joint *o);

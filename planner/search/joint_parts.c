@@ -84,7 +84,7 @@ static gal_code begin_simply(gal_joint *o, gal_error *err)
     gal_space_meet(&o->request->space, &some, &request.space);
     request.cache = o->cache;
     request.tell = NULL;
-    if (devices > few && !gal_joint_is_uniform(&request) &&
+    if (devices > few && !gal_search_is_uniform(&request) &&
         gal_space_room(&request.space, devices) < gal_space_room(&o->request->space, devices)) {
         GAL_TRY(gal_joint_create(&simple, err));
         GAL_TRY(gal_joint_advance_all(&simple, GAL_JOINT_STAGED, err));
@@ -235,7 +235,7 @@ cleanup:
 static bool may_begin_on_devices(const gal_joint *o)
 {
     const gal_search_request *r = o->request;
-    return r->space.offload && !r->is_short && r->moving == NULL && !gal_joint_is_uniform(r) &&
+    return r->space.offload && !r->is_short && r->moving == NULL && !gal_search_is_uniform(r) &&
            !gal_price_cache_is_charged(o->cache);
 }
 

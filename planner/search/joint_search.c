@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "planner/cell/finalist.h"
+#include "planner/cell/illegal.h"
 #include "planner/cell/uniform.h"
 #include "planner/certificate/certify.h"
 #include "planner/least/least.h"
@@ -22,6 +23,18 @@ static const double far = 1.2;
 
 /* ---- the cells ---- */
 
+/* Whether tensors are too large under all strategies that are legal: a candidate without a floor. */
+static gal_code count_too_large(gal_joint *o, const gal_joint_cell *c, const gal_cell_spec *spec, gal_error *err)
+{
+    bool legal = false;
+    gal_code code = GAL_OK;
+    if (c->least_bytes == HUGE_VAL) {
+        code = gal_cell_types_are_legal(spec, &o->types, &legal, err);
+    }
+    o->result->too_large_cell_count += legal;
+    return code;
+}
+
 /* A cell whose numbers divide becomes a candidate with its floor. */
 static gal_code add_candidate(gal_joint *o, const gal_cell_numbers *numbers, gal_error *err)
 {
@@ -30,14 +43,14 @@ static gal_code add_candidate(gal_joint *o, const gal_cell_numbers *numbers, gal
     *c = (gal_joint_cell){.numbers = *numbers, .finalist = GAL_JOINT_NO_FINALIST};
     const gal_cell_spec spec = gal_joint_spec(o, c);
     gal_code code = gal_cell_refused(&spec, &refusal);
-    code = code == GAL_OK && gal_joint_is_uniform(o->request) ? gal_uniform_refused(&spec, &refusal) : code;
+    code = code == GAL_OK && gal_search_is_uniform(o->request) ? gal_uniform_refused(&spec, &refusal) : code;
     if (code != GAL_OK) {
         memcpy(o->result->refusal, refusal.text, sizeof o->result->refusal);
         return GAL_OK;
     }
     o->candidate_count++;
     code = gal_screen_floor(o->screens, &spec, &c->bound, &c->least_bytes, err);
-    return code;
+    return code == GAL_OK ? count_too_large(o, c, &spec, err) : code;
 }
 
 static gal_code list_candidates(gal_joint *o, gal_error *err)
@@ -268,7 +281,7 @@ static gal_code simulate_finalists(gal_joint *o, gal_error *err)
 
 static void count_unproven(gal_joint *o, double best_per_sample)
 {
-    for (uint32_t i = 0; i < o->candidate_count && !gal_joint_is_uniform(o->request); i++) {
+    for (uint32_t i = 0; i < o->candidate_count && !gal_search_is_uniform(o->request); i++) {
         o->result->unproven_cell_count += gal_joint_per_sample(&o->candidate[i]) < best_per_sample * (1.0 - 1e-12);
     }
 }

@@ -75,7 +75,7 @@ static gal_mix_conversion price_conversion(void *context, uint32_t pair, uint32_
     gal_error reason = {0};
     const gal_code code =
         gal_price_pair(s->spec.cache, &query, to->type, &s->strategy[t->stands[to_class]], &price, &reason);
-    if (code != GAL_OK && code != GAL_ERR_DOCUMENT) { /* that is: a tensor is too large for a program: not to be had */
+    if (code != GAL_OK && !gal_is_too_large(code)) {
         t->code = gal_fail(t->err, code, "%s", reason.text);
     }
     return code == GAL_OK ? (gal_mix_conversion){price->forward_seconds, price->backward_seconds, price->sync_seconds}

@@ -436,6 +436,14 @@ static inline uint32_t gal_program_arenas(const gal_program *program)
 /* Lowers one stage of a checked plan: instructions, waits, placement, schedule. GAL_ERR_SYSTEM without memory;
  * GAL_ERR_DOCUMENT if a tensor has more than 2^32 - 1 elements on one device. */
 gal_code gal_lower(const gal_plan *plan, uint32_t stage, gal_program **out, gal_error *err);
+
+/* Whether lowering, or a price that is made of a program, failed because a tensor is too large. Of a checked plan it is
+ * the only GAL_ERR_DOCUMENT. A search leaves the strategy out and goes on with others. */
+static inline bool gal_is_too_large(gal_code code)
+{
+    return code == GAL_ERR_DOCUMENT;
+}
+
 void gal_program_free(gal_program *program);
 
 /* All stages; programs[plan->stage_count] is owned by the caller, each freed by gal_program_free. */
