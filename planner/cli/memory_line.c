@@ -14,6 +14,12 @@ static const unit *unit_of(uint64_t bytes)
     return bytes >= 1000000000 ? &units[0] : bytes >= 1000000 ? &units[1] : &units[2];
 }
 
+void gal_memory_words(uint64_t bytes, char words[GAL_MEMORY_WORDS_BYTES])
+{
+    const unit *own = unit_of(bytes);
+    (void)snprintf(words, GAL_MEMORY_WORDS_BYTES, "%.1f %s", (double)bytes / own->bytes, own->name);
+}
+
 typedef struct text {
     char *line;
     size_t length;

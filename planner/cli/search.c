@@ -9,6 +9,7 @@
 #include "planner/cli/search_counts.h"
 #include "planner/cli/search_ctas.h"
 #include "planner/cli/search_none.h"
+#include "planner/cli/search_numbers.h"
 #include "planner/cli/search_options.h"
 #include "planner/cli/search_pareto.h"
 #include "planner/cli/search_prices.h"
@@ -123,7 +124,13 @@ static gal_code report_none(const gal_search_options *o, const gal_search_reques
 {
     const bool proves = algorithm == &gal_algorithms[GAL_ALGORITHM_EXACT];
     const uint64_t own = gal_durations_cluster(request->durations)->device.memory_bytes;
-    gal_no_plan none = {.request = request, .result = &answer->search, .whole = whole, .pp_degrees = o->pp_degrees};
+    gal_no_plan none = {.of = {.request = request,
+                               .result = &answer->search,
+                               .whole = whole,
+                               .pp_degrees = &o->pp_degrees,
+                               .space = o->space,
+                               .measured = o->profile != NULL,
+                               .time_limit_seconds = o->time_limit_seconds}};
     gal_code code = GAL_OK;
     if (proves) {
         GAL_TRY(gal_no_plan_find(&none, err));
@@ -155,6 +162,7 @@ static gal_code report(const gal_search_options *o, const gal_algorithm *algorit
     } else {
         FILE *out = plan_on_stdout ? stderr : stdout;
         gal_search_print(out, algorithm, answer, o->top);
+        gal_left_out_print(result);
         gal_ctas_print(out, &o->ctas, ctas_priced);
         if (o->timing) {
             fprintf(out, "\nsearched %u cells", result->cell_count);
@@ -261,6 +269,7 @@ static gal_code run(gal_search_options *o, gal_error *err)
     GAL_TRY(gal_model_read(o->model, &model, err));
     GAL_TRY(read_durations(o, &profile, &durations, &whole, err));
     request.durations = durations;
+    GAL_TRY(gal_search_numbers_rule(&request, o->microbatches, &o->pp_degrees, err));
     GAL_TRY(apply_takeaways(&request, err));
     GAL_TRY(space_rule(&request, err));
     if (o->compare) {

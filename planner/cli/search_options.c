@@ -50,8 +50,9 @@ static const char notes[] =
     "--communication-ctas auto searches for each count that the profile measured, and takes the count of the fastest "
     "plan.\n"
     "--pareto searches again below the memory of each plan found until none fits; 'not proven' as without it.\n"
-    "Where no plan fits, the least memory and the least devices that would do are said, by bytes alone; devices:\n"
-    "divisors of a node, then whole nodes up to 1024 or four times the cluster's.\n"
+    "Where no plan fits: the least memory that would do, what fills it, and changes with which one fits, each "
+    "searched.\n"
+    "Devices are tried as divisors of a node, then whole nodes up to 1024 or four times the cluster's.\n"
     "--space ...,offload: of every block half or all of the optimizer, of weights and of activations may be in the\n"
     "host's memory, within a limit (--host-memory), with --storage-memory any share of moments and half or all of\n"
     "activations on storage (galrun --storage), with --storage-masters masters of 16 bits, with --storage-parameters\n"
@@ -121,7 +122,8 @@ bool gal_search_options_parse(int argc, char **argv, gal_search_options *o, int 
         gal_option_flag("pareto", "the front: every memory limit at which the plan changes, downwards", &o->pareto),
         gal_option_bytes("pareto-step", "SIZE", "of the front: how far apart limits are at least (1)",
                          &o->pareto_step_bytes, 1, UINT64_C(1) << 50),
-        gal_option_f64("time-limit", "SECONDS", "ilp: of one solve, after which it takes what it has (10)",
+        gal_option_f64("time-limit", "SECONDS",
+                       "ilp: of one solve, then it takes what it has; of all changes tried where no plan fits (10)",
                        &o->time_limit_seconds, 0.001, 1e6),
         gal_option_u32("prefetch", "DEPTH", "ring of gathered ZeRO-3 weights: 1 or 2 buffers (2)", &o->prefetch_depth,
                        1, 2),

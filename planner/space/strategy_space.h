@@ -21,7 +21,9 @@
 
 enum { GAL_SPACE_MAX = 1048576, GAL_SPACE_OFFLOADS = 12 /* what of a block may be in the host's memory, ways */ };
 
-/* Everything allowed but Ulysses, rings and grids of TP, which have to be asked for; no takeaway applied. */
+/* Everything allowed but Ulysses, rings and grids of TP, which have to be asked for; no takeaway applied. The words are
+ * those that gal_space_parse takes for it. */
+#define GAL_SPACE_ALL_WORDS "dp,sdp,zero1,zero2,zero3,tp,sp,recompute,selective"
 void gal_space_all(gal_space *out);
 
 /* Parses a list such as

@@ -38,7 +38,7 @@ try() { # model cluster
         ;;
     1)
         refused=$((refused + 1))
-        grep -Eq 'no plan fits in [0-9.]+ MiB per device: the least that would do is [0-9]+ bytes|no strategy of --space is legal|must divide' \
+        grep -Eq 'no plan fits in [0-9.]+ [GMk]B per device: the least that would do is [0-9.]+ [GMk]B|no plan is legal|must divide' \
             "$err" || complain "$1" "$2" "no limit is named: $(cat "$err")"
         ;;
     *) complain "$1" "$2" "$(cat "$err")" ;;

@@ -24,6 +24,11 @@ static uint32_t count(const char *words, uint32_t device_count)
 static void test_everything(void **state)
 {
     (void)state;
+    gal_space all, words = {0};
+    gal_error err = {0};
+    gal_space_all(&all);
+    assert_int_equal(gal_space_parse(GAL_SPACE_ALL_WORDS, &words, &err), GAL_OK);
+    assert_memory_equal(&all, &words, sizeof all);
     /* One axis: dp 1, sdp 3 (ZeRO stages), tp 2 (sequence parallel or not): 6. An ordered pair of kinds with given
      * degrees: 2 (3 + 2 + 3 x 2) = 22. All three kinds: 6 orders x 3 x 2 = 36. All times 3 for recompute. */
     assert_int_equal(count(NULL, 1), 3);
