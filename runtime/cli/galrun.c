@@ -333,6 +333,7 @@ static gal_code train(const gal_plan *plan, const settings *s, const gal_world *
     GAL_TRY(open_backend(s, world, &log, &options.backend, err));
     openblas_set_num_threads((int)s->thread_count);
     gal_log_line(&log, GAL_LOG_DETAIL, "%s, %u threads per rank", gal_blas_description(), s->thread_count);
+    gal_report_start(plan, &options);
     GAL_TRY(gal_train(plan, world, &options, &summary, err));
     if (gal_world_rank(world) == 0) {
         gal_report_communication(&summary, &log);

@@ -79,6 +79,22 @@ static const char *unit_of(const gal_model *model)
     return gal_model_sees_images(model) ? "image" : model->family == GAL_FAMILY_BERT ? "masked token" : "token";
 }
 
+void gal_report_start(const gal_plan *plan, const gal_train_options *options)
+{
+    const gal_model *model = &plan->model;
+    const uint64_t tokens = gal_model_sample_tokens(model);
+    char batch[64];
+    snprintf(batch, sizeof batch, "%u %s", plan->global_batch_samples, gal_model_token_noun(model));
+    if (tokens > 1) {
+        snprintf(batch, sizeof batch, "%u x %llu %s", plan->global_batch_samples, (unsigned long long)tokens,
+                 gal_model_token_noun(model));
+    }
+    gal_log_line(options->log, GAL_LOG_INFO, "%s: %.4g M parameters, %s, %s a step, %s, to step %llu, on %u x %s",
+                 model->name, (double)gal_model_parameter_count(model) / 1e6, gal_dtype_names[model->compute_dtype],
+                 batch, gal_optimizer_names[model->optimizer.kind], (unsigned long long)options->step_count,
+                 gal_plan_rank_count(plan), plan->cluster.device.kind);
+}
+
 void gal_report_summary(const gal_plan *plan, const gal_train_summary *summary, const char *save_directory, FILE *out)
 {
     const char *unit = unit_of(&plan->model);
@@ -245,6 +261,17 @@ cleanup:
     return code;
 }
 
+static void print_predicted(const gal_plan *plan, const gal_train_options *options, FILE *out)
+{
+    char duration[GAL_DURATION_BYTES];
+    const gal_step work = gal_plan_step(plan, options->tf32);
+    const gal_figures figures = figures_at(&work, plan->simulated_seconds);
+    fprintf(out, "  %.1f %s/s, %.1f per device, MFU %.3g %%; %llu steps take %s\n", figures.tokens_per_second,
+            gal_model_token_noun(&plan->model), figures.tokens_per_second_per_device, 100.0 * figures.mfu,
+            (unsigned long long)options->step_count,
+            gal_duration_text((double)options->step_count * plan->simulated_seconds, duration));
+}
+
 gal_code gal_report_dry_run(const gal_plan *plan, const gal_train_options *options, FILE *out, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -263,6 +290,7 @@ gal_code gal_report_dry_run(const gal_plan *plan, const gal_train_options *optio
     if (plan->simulated_seconds > 0.0) {
         fprintf(out, "predicted: %.6f seconds per step\n", plan->simulated_seconds);
         print_interval(plan, 0.0, out);
+        print_predicted(plan, options, out);
     }
     GAL_TRY(print_data(plan, options, out, err));
 cleanup:

@@ -7,6 +7,9 @@
 #include "runtime/train/train.h"
 #include "schemas/base/log.h"
 
+/* One info line before a run: what is trained, and by how many devices. */
+void gal_report_start(const gal_plan *plan, const gal_train_options *options);
+
 /* The result of a run: losses, predicted against measured. */
 void gal_report_summary(const gal_plan *plan, const gal_train_summary *summary, const char *save_directory, FILE *out);
 

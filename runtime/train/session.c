@@ -2,9 +2,20 @@
 
 #include <stdlib.h>
 
+#include "runtime/engine/resident.h"
+
 uint32_t gal_plan_rank_count(const gal_plan *plan)
 {
     return plan->stage_count * gal_plan_stage_devices(plan);
+}
+
+gal_step gal_plan_step(const gal_plan *plan, bool tf32)
+{
+    return (gal_step){.model = &plan->model,
+                      .device = &plan->cluster.device,
+                      .device_count = gal_plan_rank_count(plan),
+                      .global_batch_samples = plan->global_batch_samples,
+                      .tf32 = tf32};
 }
 
 static gal_code create_engine(gal_session *session, const gal_session_options *options, gal_error *err)
@@ -125,4 +136,10 @@ gal_checkpoint_state gal_session_state(const gal_session *session)
         .ops = session->backend->device,
         .memory = gal_engine_memory(session->engine),
     };
+}
+
+uint64_t gal_session_memory_bytes(const gal_session *session)
+{
+    const gal_device_ops *device = session->backend->device;
+    return device->used_bytes != NULL ? device->used_bytes() : gal_peak_resident_bytes();
 }

@@ -6,6 +6,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/world.h"
+#include "schemas/figures.h"
 
 /* What a rank's program may take; 0: no limit. */
 typedef struct gal_session_limits {
@@ -48,6 +49,12 @@ void gal_session_free(gal_session *session); /* accepts NULL */
 /* The rank's state, for checkpoints. Valid as long as the session. */
 gal_checkpoint_state gal_session_state(const gal_session *session);
 
+/* What this process has taken of its memory: of a device's, by all who use it, now; of the host's, the most it ever
+ * had; 0: not known. */
+uint64_t gal_session_memory_bytes(const gal_session *session);
+
 uint32_t gal_plan_rank_count(const gal_plan *plan);
+/* A step of the plan, for its figures; the seconds are the caller's to set. The plan's documents are borrowed. */
+gal_step gal_plan_step(const gal_plan *plan, bool tf32);
 
 #endif

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/engine/resident.h"
 #include "runtime/train/data.h"
 #include "runtime/train/progress.h"
 #include "runtime/train/safetensors.h"
@@ -310,11 +309,9 @@ cleanup:
 /* Look at this rank's memory, at most once a second: it costs some microseconds, and grows in the first steps only. */
 static void look_at_memory(run *r)
 {
-    const gal_device_ops *device = r->session->backend->device;
     const double now_seconds = gal_now_seconds();
     if (r->memory_seconds == 0.0 || now_seconds - r->memory_seconds >= memory_interval_seconds) {
-        const uint64_t bytes = device->used_bytes != NULL ? device->used_bytes() : gal_peak_resident_bytes();
-        r->memory_bytes = fmax(r->memory_bytes, (double)bytes);
+        r->memory_bytes = fmax(r->memory_bytes, (double)gal_session_memory_bytes(r->session));
         r->memory_seconds = now_seconds;
     }
 }
@@ -546,76 +543,6 @@ static double median_seconds(run *r)
     return count % 2 == 1 ? seconds[count / 2] : 0.5 * (seconds[count / 2 - 1] + seconds[count / 2]);
 }
 
-static gal_code measure_bytes(run *r, gal_error *err)
-{
-    gal_code code = GAL_OK;
-    const bool first = gal_world_rank(&r->world) == 0;
-    const uint32_t world_size = gal_world_size(&r->world);
-    const uint32_t stage_devices = gal_plan_stage_devices(r->plan);
-    const gal_device_ops *device = r->session->backend->device;
-    r->summary.held = gal_engine_bytes_of(r->session->engine);
-    const uint64_t mine[4] = {r->summary.held.arena_bytes,
-                              device->used_bytes != NULL ? device->used_bytes() : gal_peak_resident_bytes(),
-                              r->summary.held.host_bytes, r->summary.held.storage_bytes};
-    r->summary.device_bytes = device->used_bytes != NULL ? mine[1] : 0;
-    uint64_t(*all)[4] = calloc(world_size, sizeof *all);
-    gal_stage_bytes *stage = calloc(r->plan->stage_count, sizeof *stage);
-    code = all != NULL && stage != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: summary");
-    GAL_TRY(gal_world_agree(&r->world, code, err));
-    GAL_TRY(gal_world_gather(&r->world, mine, sizeof mine, first ? all : NULL, err));
-    if (first) {
-        for (uint32_t i = 0; i < world_size; i++) {
-            gal_stage_bytes *at = &stage[i / stage_devices];
-            at->predicted_bytes = r->plan->stage[i / stage_devices].predicted_bytes;
-            at->arena_bytes = all[i][0] > at->arena_bytes ? all[i][0] : at->arena_bytes;
-            at->resident_bytes = all[i][1] > at->resident_bytes ? all[i][1] : at->resident_bytes;
-            at->host_bytes = all[i][2] > at->host_bytes ? all[i][2] : at->host_bytes;
-            at->storage_bytes = all[i][3] > at->storage_bytes ? all[i][3] : at->storage_bytes;
-        }
-        r->summary.stage_count = r->plan->stage_count;
-        r->summary.stage = stage;
-        stage = NULL;
-    }
-cleanup:
-    free(stage);
-    free(all);
-    return code;
-}
-
-/* The mean over all ranks, on rank 0. */
-static gal_code gather_exposure(run *r, gal_error *err)
-{
-    gal_code code = GAL_OK;
-    const bool first = gal_world_rank(&r->world) == 0;
-    const uint32_t world_size = gal_world_size(&r->world);
-    gal_exposure sum = {.step_count = 0.0};
-    gal_exposure *all = first ? calloc(world_size, sizeof *all) : NULL;
-    code = !first || all != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: summary");
-    GAL_TRY(gal_world_agree(&r->world, code, err));
-    GAL_TRY(gal_world_gather(&r->world, &r->exposure, sizeof r->exposure, all, err));
-    for (uint32_t i = 0; first && i < world_size; i++) {
-        gal_exposure_add(&all[i], &sum);
-    }
-    r->summary.exposure = gal_exposure_mean(&sum);
-cleanup:
-    free(all);
-    return code;
-}
-
-static gal_code measure_communicators(run *r, gal_error *err)
-{
-    gal_code code = GAL_OK;
-    const gal_comm *comm = r->session->comm;
-    if (comm != NULL) {
-        double most[2] = {(double)comm->communicator_count, comm->creation_seconds};
-        GAL_TRY(gal_world_maximum(&r->world, most, 2, err));
-        r->summary.communicator_count = (uint32_t)most[0];
-        r->summary.communicator_seconds = most[1];
-    }
-cleanup:
-    return code;
-}
-
 static gal_code finish(run *r, gal_error *err)
 {
     gal_code code = GAL_OK;
@@ -623,9 +550,9 @@ static gal_code finish(run *r, gal_error *err)
     s->step = r->position.step;
     s->work.seconds = median_seconds(r);
     s->memory_bytes = (uint64_t)r->memory_bytes;
-    GAL_TRY(measure_bytes(r, err));
-    GAL_TRY(gather_exposure(r, err));
-    GAL_TRY(measure_communicators(r, err));
+    GAL_TRY(gal_summary_gather_bytes(r->session, s, err));
+    GAL_TRY(gal_summary_gather_exposure(r->session, &r->exposure, s, err));
+    GAL_TRY(gal_summary_gather_communicators(r->session, s, err));
     if (r->options->trace_path != NULL) {
         GAL_TRY(gal_trace_save(r->options->trace_path, r->plan, &r->record, &r->world, err));
     }
@@ -656,11 +583,7 @@ gal_code gal_train(const gal_plan *plan, const gal_world *world, const gal_train
     run r = {.plan = plan, .options = options, .world = *world, .saved_step = UINT64_MAX, .evaluated_step = UINT64_MAX};
     r.summary.first_loss = r.summary.loss = r.summary.validation_loss = r.summary.unigram_entropy = NAN;
     r.summary.accuracy = NAN;
-    r.summary.work = (gal_step){.model = &plan->model,
-                                .device = &plan->cluster.device,
-                                .device_count = gal_world_size(world),
-                                .global_batch_samples = plan->global_batch_samples,
-                                .tf32 = options->tf32};
+    r.summary.work = gal_plan_step(plan, options->tf32);
     GAL_TRY(start(&r, err));
     r.summary.first_step = r.position.step;
     GAL_TRY(loop(&r, err));
@@ -676,10 +599,4 @@ cleanup:
     gal_data_close(r.data);
     free(r.timed_seconds);
     return code;
-}
-
-void gal_train_summary_free(gal_train_summary *summary)
-{
-    free(summary->stage);
-    memset(summary, 0, sizeof *summary);
 }

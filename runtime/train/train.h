@@ -8,12 +8,11 @@
 
 #include "runtime/backend.h"
 #include "runtime/engine/engine.h"
-#include "runtime/train/exposure.h"
 #include "runtime/train/pace.h"
 #include "runtime/train/session.h"
+#include "runtime/train/summary.h"
 #include "runtime/train/world.h"
 #include "schemas/base/log.h"
-#include "schemas/figures.h"
 #include "schemas/plan.h"
 
 typedef struct gal_train_options {
@@ -53,36 +52,6 @@ typedef struct gal_train_options {
     const volatile sig_atomic_t *stop; /* not 0: end after this step, saving; may be set on any rank */
 } gal_train_options;
 
-typedef struct gal_stage_bytes {
-    uint64_t predicted_bytes; /* of the plan: arena and fixed; 0: not known */
-    uint64_t arena_bytes;     /* allocated */
-    uint64_t host_bytes;      /* of a rank, in the host's memory: allocated, as planned */
-    uint64_t storage_bytes;   /* likewise in its file */
-    uint64_t resident_bytes;  /* the most of a rank of the stage: its whole process at its peak; on a device all that
-                               * is taken of its memory */
-} gal_stage_bytes;
-
-typedef struct gal_train_summary {
-    uint64_t first_step, step; /* done when the run began, and when it ended */
-    uint64_t skipped_steps;    /* of this run, not finite */
-    bool interrupted, saved;
-    double first_loss, loss; /* of the first and the last step of this run; NAN without a step */
-    double validation_loss;  /* NAN: not evaluated */
-    double accuracy;         /* share of the validated targets that have the largest logit, on rank 0; NAN: the model
-                              * says what follows, or not evaluated */
-    uint64_t validation_batches;
-    double unigram_entropy;      /* of the data, nats */
-    gal_step work;               /* its seconds: the median without the first step; NAN without a step */
-    uint64_t memory_bytes;       /* the most that a rank was seen to take of its memory; 0: not known */
-    gal_exposure exposure;       /* mean of the ranks' steps without each one's first; on rank 0 */
-    uint32_t communicator_count; /* the most that a rank made for its plan, once; 0 for one rank */
-    double communicator_seconds; /* that took the slowest */
-    gal_engine_bytes held;       /* of rank 0 */
-    uint64_t device_bytes;       /* taken of its device's memory, by all; 0: the host */
-    uint32_t stage_count;
-    gal_stage_bytes *stage; /* [stage_count]; owned; on rank 0 */
-} gal_train_summary;
-
 /* Trains. Collective over the world; all ranks return the same code and text. A rank that fails alone within a step
  * cannot tell the others, who wait for it: it is named by a roll call, which ends all ranks with its code (without one
  * it writes its error to the log and ends them itself). GAL_ERR_DEVICE: a loss or a gradient norm that is not finite
@@ -90,7 +59,6 @@ typedef struct gal_train_summary {
  * run had another seed. Else as data.h and checkpoint.h say. The summary is released by gal_train_summary_free. */
 gal_code gal_train(const gal_plan *plan, const gal_world *world, const gal_train_options *options,
                    gal_train_summary *out, gal_error *err);
-void gal_train_summary_free(gal_train_summary *summary);
 
 /* The learning rate of a 0-based step: learning_rate * (step + 1) / warmup_steps while warming up, then
  * minimum + (learning_rate - minimum) (1 + cos(pi t / decay_steps)) / 2 with t steps since, then the minimum. */

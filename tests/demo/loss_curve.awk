@@ -25,5 +25,5 @@ END {
     line = ""
     for (c = 0; c < columns; c++) line = line "-"
     printf "    loss +%s\n", line
-    printf "%10s%-*s%s\n", "", columns - length(count "") , "step 1", count
+    printf "%10ssteps 1 to %d\n", "", count
 }

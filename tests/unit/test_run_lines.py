@@ -70,7 +70,9 @@ def check_pipe():
         said, code = in_pipe(galrun(ranks, "--steps", "5"))
         verdict(f"{ranks} ranks: the first step and the last", code == 0 and steps(said) == [1, 5], said)
         verdict(f"{ranks} ranks: a line per step, and of the validation",
-                re.search(r"info: step 5: validation loss [\d.]+$", said, re.M) and len(said.splitlines()) == 3, said)
+                re.search(r"info: step 5: validation loss [\d.]+$", said, re.M) and len(said.splitlines()) == 4, said)
+        verdict(f"{ranks} ranks: what is trained", re.search(
+            rf"info: tiny: [\d.]+ M parameters, fp64, 8 x 32 tokens a step, adam, to step 5, on {ranks} x rtx-titan", said), said)
         verdict(f"{ranks} ranks: tokens per device where there are several",
                 (" per device" in said) == (ranks > 1), said)
     said, code = in_pipe(galrun(1, "--steps", "7", "--every", "3"))
@@ -138,7 +140,7 @@ def check_files():
             [("step", "4"), ("save", "4"), ("evaluation", "4")] and float(rows[0]["loss"]) > 0 and
             rows[0]["validation_loss"] == "" and float(rows[2]["validation_loss"]) > 0, str(rows))
     verdict("--tensorboard: a resumed run has a file of its own", len(os.listdir("events")) == 2, str(os.listdir("events")))
-    said, code = in_pipe(galrun(1, "--steps", "1", "--tensorboard", "/dev/null/runs"))
+    said, code = in_pipe(galrun(1, "--steps", "1", "-q", "--tensorboard", "/dev/null/runs"))
     verdict("--tensorboard: no such folder", code == 4 and said == "galrun: error: /dev/null/runs: Not a directory\n", said)
 
 
