@@ -120,7 +120,7 @@ void gal_report_summary(const gal_plan *plan, const gal_train_summary *summary, 
     }
     if (summary->memory_bytes > 0) {
         fprintf(out, "%-20s %s, on the fullest device\n", "memory",
-                gal_memory_text((double)summary->memory_bytes, plan->cluster.device.memory_bytes, memory));
+                gal_step_memory_text((double)summary->memory_bytes, plan->cluster.device.memory_bytes, memory));
     }
     if (summary->saved) {
         fprintf(out, "%-20s %s\n", "checkpoint", save_directory);

@@ -19,8 +19,8 @@ environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")  # Open MPI keeps 
 # What a supervisor starts a service with; and Open MPI as root, in a container.
 bare = {name: value for name, value in environment.items() if name in ("PATH", "ASAN_OPTIONS") or "MPI" in name}
 failed = False
-STEP = re.compile(r"^(\[rank 0\] )?info: step (\d+)/(\d+)  loss \d+\.\d{4}  [\d.e+]+ tokens/s(  [\d.e+]+ per device)?"
-                  r"  MFU [\d.e-]+ %  [\d.]+( MB)? of [\d.]+ GB  lr [\d.e-]+  gradient [\d.e+-]+"
+STEP = re.compile(r"^(\[rank 0\] )?info: step (\d+)/(\d+)  loss \d+\.\d{4}  [\d.e-]+ s  [\d.e+]+ tokens/s(, per device [\d.e+]+)?"
+                  r", [\d.e+-]+ [TG]FLOP/s, MFU [\d.e-]+ %  [\d.]+( MB)? of [\d.]+ GB  lr [\d.e-]+  gradient [\d.e+-]+"
                   r"(  \d+:\d\d(:\d\d)? left)?$")
 
 
@@ -74,7 +74,7 @@ def check_pipe():
         verdict(f"{ranks} ranks: what is trained", re.search(
             rf"info: tiny: [\d.]+ M parameters, fp64, 8 x 32 tokens a step, adam, to step 5, on {ranks} x rtx-titan", said), said)
         verdict(f"{ranks} ranks: tokens per device where there are several",
-                (" per device" in said) == (ranks > 1), said)
+                (", per device " in said) == (ranks > 1), said)
     said, code = in_pipe(galrun(1, "--steps", "7", "--every", "3"))
     verdict("--every 3", code == 0 and steps(said) == [1, 3, 6, 7], said)
     said, code = in_pipe(galrun(1, "--steps", "3", "--every", "0.000001s"))

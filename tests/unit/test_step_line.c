@@ -18,6 +18,8 @@ static gal_run_event step_of_four_devices(void)
     event.figure[GAL_RUN_LOSS] = 2.34561;
     event.figure[GAL_RUN_GRADIENT_NORM] = 1.234;
     event.figure[GAL_RUN_LEARNING_RATE] = 0.0003;
+    event.figure[GAL_RUN_SECONDS] = 0.6396;
+    event.figure[GAL_RUN_MODEL_FLOPS_PER_SECOND_PER_DEVICE] = 407.8e12;
     event.figure[GAL_RUN_TOKENS_PER_SECOND] = 51234.2;
     event.figure[GAL_RUN_TOKENS_PER_SECOND_PER_DEVICE] = 12808.55;
     event.figure[GAL_RUN_MFU] = 0.4123;
@@ -40,19 +42,23 @@ static void test_line(void **state)
     const gal_device device = {.memory_bytes = UINT64_C(80000000000)};
     gal_step work = {.model = &model, .device = &device, .device_count = 4};
     check(&event, &work, 754.0,
-          "step 120/1000  loss 2.3456  51234 tokens/s  12809 per device  MFU 41.2 %  74.2 of 80.0 GB  lr 0.0003  "
+          "step 120/1000  loss 2.3456  0.64 s  51234 tokens/s, per device 12809, 408 TFLOP/s, MFU 41.2 %  74.2 of 80.0 "
+          "GB  lr 0.0003  "
           "gradient 1.23  12:34 left");
     work.device_count = 1;
     event.figure[GAL_RUN_MFU] = 0.000377;
+    event.figure[GAL_RUN_MODEL_FLOPS_PER_SECOND_PER_DEVICE] = 12.34e9;
     event.figure[GAL_RUN_TOKENS_PER_SECOND] = 3.14159;
     event.figure[GAL_RUN_MEMORY_BYTES] = 53.21e6;
     check(&event, &work, 3725.0,
-          "step 120/1000  loss 2.3456  3.14 tokens/s  MFU 0.038 %  53.2 MB of 80.0 GB  lr 0.0003  gradient 1.23  "
+          "step 120/1000  loss 2.3456  0.64 s  3.14 tokens/s, 12.3 GFLOP/s, MFU 0.038 %  53.2 MB of 80.0 GB  lr 0.0003 "
+          " gradient 1.23  "
           "1:02:05 left");
     event.figure[GAL_RUN_MEMORY_BYTES] = NAN;
     event.step = 1000;
     work.model = &images;
-    check(&event, &work, 0.0, "step 1000/1000  loss 2.3456  3.14 images/s  MFU 0.038 %  lr 0.0003  gradient 1.23");
+    check(&event, &work, 0.0,
+          "step 1000/1000  loss 2.3456  0.64 s  3.14 images/s, 12.3 GFLOP/s, MFU 0.038 %  lr 0.0003  gradient 1.23");
 }
 
 static void test_short_line(void **state)
