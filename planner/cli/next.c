@@ -5,10 +5,12 @@ static void print_galrun(FILE *out, const gal_plan *plan, const char *path)
 {
     const uint32_t ranks = plan->pp_degree * gal_plan_stage_devices(plan);
     const char *const device = plan->cluster.device.multiprocessor_count > 0 ? " --device cuda" : "";
+    const char *const labels = gal_model_sees_images(&plan->model) ? " --labels FILE" : "";
+    const char *const storage = gal_plan_stores(plan) ? " --storage DIR" : "";
     if (ranks <= plan->cluster.level[0].span_devices) {
-        fprintf(out, "galrun %s --np %u%s --data FILE\n", path, ranks, device);
+        fprintf(out, "galrun %s --np %u%s --data FILE%s%s\n", path, ranks, device, labels, storage);
     } else {
-        fprintf(out, "mpirun -n %u galrun %s%s --data FILE\n", ranks, path, device);
+        fprintf(out, "mpirun -n %u galrun %s%s --data FILE%s%s\n", ranks, path, device, labels, storage);
     }
 }
 

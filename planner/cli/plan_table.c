@@ -140,6 +140,8 @@ static bool is_one_row(const table *t, const gal_plan_group *group)
     return group->row_count == 1 || gal_plan_group_strategy(&t->rows, group) != NULL;
 }
 
+static const char host_place[] = "host memory", storage_place[] = "storage";
+
 static void measure_columns(table *t)
 {
     char text[TEXT_BYTES];
@@ -149,6 +151,7 @@ static void measure_columns(table *t)
         const gal_plan_group *group = &t->rows.group[g];
         span_text(span_of(t->plan, group, device_bytes), text);
         widen(&t->memory_columns, text);
+        widen(&t->part_columns, span_of(t->plan, group, host_bytes).most > 0 ? host_place : "");
         if (is_one_row(t, group)) {
             group_part(t->plan, &t->rows, group, text);
             widen(&t->part_columns, text);
@@ -218,8 +221,8 @@ static void print_group(const table *t, const gal_plan_group *group)
         row_strategies(row, strategies);
         print_row(t, group, i == 0, part, strategies);
     }
-    print_beside(t, group, "host memory", span_of(t->plan, group, host_bytes));
-    print_beside(t, group, "storage", span_of(t->plan, group, storage_bytes));
+    print_beside(t, group, host_place, span_of(t->plan, group, host_bytes));
+    print_beside(t, group, storage_place, span_of(t->plan, group, storage_bytes));
 }
 
 gal_code gal_plan_table_print(FILE *out, const gal_plan *plan, gal_error *err)

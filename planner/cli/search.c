@@ -152,10 +152,8 @@ static gal_code report_none(const gal_search_options *o, const gal_search_reques
         gal_no_plan_print_named(algorithm, &answer->search, o->memory_bytes != 0 ? o->memory_bytes : own);
     }
     if (o->json) {
-        const gal_search_said said = {.assumed = assumed,
-                                      .ctas = &o->ctas,
-                                      .none = proves ? &none : NULL,
-                                      .seconds = o->timing ? seconds : -1.0};
+        const gal_search_said said = {
+            .assumed = assumed, .ctas = &o->ctas, .none = proves ? &none : NULL, .seconds = o->timing ? seconds : -1.0};
         GAL_TRY(gal_search_print_json(algorithm, answer, &said, err));
     }
     code = GAL_NO;
@@ -340,9 +338,8 @@ static gal_code run(gal_search_options *o, gal_error *err)
     GAL_TRY(code);
     gal_ctas_mark(&o->ctas, &answer.search);
     GAL_TRY(gal_finalists_interval(durations, &answer.search, o->top > 1 ? o->top : 1, err));
-    GAL_TRY(answer.search.feasible
-                ? report(o, &assumed, algorithm, &answer, &profile, durations, seconds, err)
-                : report_none(o, &request, &whole, &assumed, algorithm, &answer, seconds, err));
+    GAL_TRY(answer.search.feasible ? report(o, &assumed, algorithm, &answer, &profile, durations, seconds, err)
+                                   : report_none(o, &request, &whole, &assumed, algorithm, &answer, seconds, err));
     if (o->counts) {
         GAL_TRY(gal_search_print_counts(text_file(o), &request, &answer.search.finalist[0], err));
     }

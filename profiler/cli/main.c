@@ -231,7 +231,8 @@ static void print_summary(const settings *s, const gal_profile *profile, const g
     }
     print_host(out, profile);
     if (out == stdout) {
-        (void)fprintf(out, "next: galplan search --model %s --profile %s -o plan.json\n", s->model_path[0], s->output_path);
+        (void)fprintf(out, "next: galplan search --model %s --profile %s -o plan.json\n", s->model_path[0],
+                      s->output_path);
     }
 }
 
