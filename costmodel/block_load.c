@@ -18,10 +18,13 @@ static void add_collectives(const gal_lone *lone, const gal_cost *cost, bool wai
         const bool ahead = i >= forward->first && i < forward->first + forward->count;
         const bool back = i >= backward->first && i < backward->first + backward->count;
         const bool updates = i >= update->first && i < update->first + update->count;
-        if ((!ahead && !back && !updates) || gal_lone_is_of_shared(lone->like, in)) {
+        if (!ahead && !back && !updates) {
             continue;
         }
-        double *seconds = updates ? out->update_link_seconds : in->only_last ? out->sync_seconds : out->link_seconds;
+        double *seconds = gal_lone_is_of_shared(lone->like, in) ? out->table_seconds
+                          : updates                             ? out->update_link_seconds
+                          : in->only_last                       ? out->sync_seconds
+                                                                : out->link_seconds;
         seconds[cost[i].level] += cost[i].seconds;
         out->exposed_seconds += ahead && waits && in->stream == GAL_STREAM_TENSOR ? cost[i].seconds : 0.0;
     }
@@ -63,6 +66,7 @@ void gal_block_load_add(const gal_block_load *more, gal_block_load *sum)
     for (uint32_t level = 0; level < GAL_LINK_LEVELS_MAX; level++) {
         sum->link_seconds[level] += more->link_seconds[level];
         sum->sync_seconds[level] += more->sync_seconds[level];
+        sum->table_seconds[level] += more->table_seconds[level];
         sum->update_link_seconds[level] += more->update_link_seconds[level];
     }
 }

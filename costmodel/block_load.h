@@ -17,7 +17,9 @@ typedef struct gal_block_load {
     double sync_seconds[GAL_LINK_LEVELS_MAX]; /* of the last microbatch: what its collectives take more */
     double update_seconds;                    /* of a step: kernels of the update */
     double update_link_seconds[GAL_LINK_LEVELS_MAX]; /* likewise, its collectives */
-    const gal_block_memory *memory;                  /* the cache's */
+    double table_seconds[GAL_LINK_LEVELS_MAX]; /* of the last microbatch: reductions of what other blocks hold too; in
+                                                * no bound, as another block may bring it */
+    const gal_block_memory *memory;            /* the cache's */
 } gal_block_load;
 
 /* Of a query as gal_price_block takes it. cache: without parts. GAL_ERR_DOCUMENT if a tensor is too large for a

@@ -72,7 +72,8 @@ static void read_times(const gal_alone_ends *ends, uint32_t calls, uint32_t micr
         out->forward_seconds = end[forward] - end[forward - 1];
         out->backward_seconds = end[forward - 1] - end[forward - 2];
     }
-    out->sync_seconds = reduced - end[forward] - out->backward_seconds;
+    out->last_seconds = end[sync] - end[forward];
+    out->sync_seconds = reduced - end[sync];
     if (microbatch_count > STEADY_MICROBATCHES) {
         const double round = out->forward_seconds + out->backward_seconds;
         out->step_seconds += (microbatch_count - STEADY_MICROBATCHES) * round;

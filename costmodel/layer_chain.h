@@ -27,7 +27,8 @@ typedef struct gal_layer_chain {
 /* All are differences of two ends on the compute stream, or of all streams behind the last backward. */
 typedef struct gal_layer_times {
     double forward_seconds, backward_seconds; /* of one microbatch, in the steady state */
-    double sync_seconds;                      /* of the last backward with all its reductions, less backward_seconds */
+    double last_seconds;                      /* of the last backward, which reductions slow, on the compute stream */
+    double sync_seconds;                      /* what its reductions take beyond that */
     double update_seconds;                    /* behind these */
     double step_seconds;                      /* of all m microbatches and the update */
 } gal_layer_times;

@@ -67,8 +67,9 @@ static void add_block(gal_plan *plan, uint32_t stage, bool begins_stage, const g
     plan->run[plan->run_count - 1].block_count++;
 }
 
-static void write_stage(const gal_node *node, const gal_node_solution *solution, gal_layer_order order, uint32_t stage,
-                        gal_plan *plan)
+/* The strategies of a stage's blocks. */
+static void list_stage(const gal_node *node, const gal_node_solution *solution, gal_layer_order order, uint32_t stage,
+                       const gal_strategy **strategy)
 {
     const gal_layers *layers = node->table->query.layers;
     share of[GAL_LAYER_TYPES_MAX];
@@ -78,14 +79,14 @@ static void write_stage(const gal_node *node, const gal_node_solution *solution,
         const uint32_t type = layers->type_of[layer];
         const gal_kind *kind = &node->table->kind[kind_in(&of[type], order, written[type]++)];
         for (uint32_t b = 0; b < layers->type[type].block_count; b++) {
-            add_block(plan, stage, layer == solution->cut[stage] && b == 0, gal_kind_strategy(node->table, kind, b));
+            strategy[layers->first_block[layer] + b] = gal_kind_strategy(node->table, kind, b);
         }
     }
 }
 
-gal_code gal_solution_plan(const gal_search_request *request, const gal_node *node, const gal_node_limits *limits,
-                           const gal_node_solution *solution, gal_layer_order order, gal_finalist *out, bool *fits,
-                           gal_error *err)
+gal_code gal_blocks_plan(const gal_search_request *request, const gal_node *node, const gal_node_limits *limits,
+                         const uint32_t *cut, const gal_strategy *const *strategy, gal_finalist *out, bool *fits,
+                         gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_finalist finalist;
@@ -103,15 +104,42 @@ gal_code gal_solution_plan(const gal_search_request *request, const gal_node *no
     }
     plan->stage_count = plan->pp_degree;
     for (uint32_t stage = 0; stage < plan->stage_count; stage++) {
-        write_stage(node, solution, order, stage, plan);
+        for (uint32_t block = cut[stage]; block < cut[stage + 1]; block++) {
+            add_block(plan, stage, block == cut[stage], strategy[block]);
+        }
     }
-    finalist.objective_seconds = plan->objective_seconds = solution->objective_seconds;
-    finalist.bound_seconds = solution->bound_seconds;
     GAL_TRY(gal_finalist_predict(request, &finalist, err));
     *fits = finalist.peak_bytes <= limits->arena_bytes + plan->fixed_bytes;
     *out = finalist;
     memset(&finalist, 0, sizeof finalist);
 cleanup:
     gal_plan_free(&finalist.plan);
+    return code;
+}
+
+gal_code gal_solution_plan(const gal_search_request *request, const gal_node *node, const gal_node_limits *limits,
+                           const gal_node_solution *solution, gal_layer_order order, gal_finalist *out, bool *fits,
+                           gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const gal_layers *layers = node->table->query.layers;
+    const uint32_t stages = node->numbers.pp_degree;
+    const gal_strategy **strategy = calloc(layers->first_block[layers->layer_count], sizeof *strategy);
+    uint32_t *cut = calloc((size_t)stages + 1, sizeof *cut);
+    if (strategy == NULL || cut == NULL) {
+        GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
+    }
+    for (uint32_t stage = 0; stage <= stages; stage++) {
+        cut[stage] = layers->first_block[solution->cut[stage]];
+    }
+    for (uint32_t stage = 0; stage < stages; stage++) {
+        list_stage(node, solution, order, stage, strategy);
+    }
+    GAL_TRY(gal_blocks_plan(request, node, limits, cut, strategy, out, fits, err));
+    out->objective_seconds = out->plan.objective_seconds = solution->objective_seconds;
+    out->bound_seconds = solution->bound_seconds;
+cleanup:
+    free(strategy);
+    free(cut);
     return code;
 }

@@ -21,4 +21,10 @@ gal_code gal_solution_plan(const gal_search_request *request, const gal_node *no
                            const gal_node_solution *solution, gal_layer_order order, gal_finalist *out, bool *fits,
                            gal_error *err);
 
+/* The same of blocks: cut[stage] is its first block, behind the last the number of blocks; strategy[block]. The
+ * objective is the caller's to set. */
+gal_code gal_blocks_plan(const gal_search_request *request, const gal_node *node, const gal_node_limits *limits,
+                         const uint32_t *cut, const gal_strategy *const *strategy, gal_finalist *out, bool *fits,
+                         gal_error *err);
+
 #endif

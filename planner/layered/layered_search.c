@@ -8,6 +8,7 @@
 #include "planner/cell/finalist.h"
 #include "planner/layered/layered_plan.h"
 #include "planner/layered/node_solve.h"
+#include "planner/layered/polish.h"
 #include "schemas/limits.h"
 
 typedef enum gal_node_level { NODE_LISTED, NODE_BOUNDED, NODE_CLOSED } gal_node_level;
@@ -22,7 +23,7 @@ typedef struct search {
     const gal_search_request *request;
     gal_search_result *result;
     gal_layers layers;
-    gal_price_cache *cache, *own_cache;
+    gal_price_cache *cache;
     gal_meshes *meshes; /* [devices of a stage], those in use */
     uint32_t device_count;
     gal_kind_table *table; /* [cell] */
@@ -207,6 +208,22 @@ static gal_code keep_finalist(search *s, gal_finalist *finalist, gal_error *err)
 /* Orders of layers differ by a percent or two: those of a plan that is farther from the incumbent are not tried. */
 static const double order_share = 0.03;
 
+/* Cuts moved by blocks gain some percent where stages have few layers. A plan farther behind the incumbent, or behind a
+ * polished one of its own cell, is left as it is. */
+static const double polish_share = 0.06;
+
+static bool is_worth_polish(const search *s, const gal_node *node, double seconds)
+{
+    const gal_cell_numbers *n = &node->numbers;
+    bool worth = seconds < (1.0 + polish_share) * incumbent_per_sample(s) * n->global_batch_samples;
+    for (uint32_t i = 0; i < s->result->finalist_count && worth; i++) {
+        const gal_finalist *f = &s->result->finalist[i];
+        worth = f->pp_degree != n->pp_degree || f->microbatch_count != n->microbatch_count ||
+                f->global_batch_samples != n->global_batch_samples || seconds < f->simulated_seconds;
+    }
+    return worth;
+}
+
 /* The fastest order of a solution, by simulation. */
 static gal_code simulate(search *s, const gal_node *node, const gal_node_solution *solution, gal_error *err)
 {
@@ -229,6 +246,9 @@ static gal_code simulate(search *s, const gal_node *node, const gal_node_solutio
         }
     }
     if (best.simulated_seconds > 0.0) {
+        if (is_worth_polish(s, node, best.simulated_seconds)) {
+            GAL_TRY(gal_polish(s->request, node, &s->limits, solution, &best, err));
+        }
         GAL_TRY(keep_finalist(s, &best, err));
     }
 cleanup:
@@ -298,7 +318,7 @@ static void conclude(search *s)
         return;
     }
     qsort(r->finalist, r->finalist_count, sizeof *r->finalist, gal_finalist_faster_first);
-    gal_finalist *best = &r->finalist[0];
+    const gal_finalist *best = &r->finalist[0];
     r->lower_bound_seconds = fmin(best->objective_seconds, best->simulated_seconds);
     for (uint32_t i = 0; i < s->candidate_count; i++) {
         const candidate *c = &s->candidate[i];
@@ -307,7 +327,6 @@ static void conclude(search *s)
             r->lower_bound_seconds = fmin(r->lower_bound_seconds, c->node.bound_seconds);
         }
     }
-    best->plan.lower_bound_seconds = r->lower_bound_seconds;
 }
 
 static gal_code check_request(const gal_search_request *request, gal_error *err)
@@ -332,7 +351,7 @@ static void release(search *s)
     free(s->meshes);
     free(s->candidate);
     gal_layers_free(&s->layers);
-    gal_price_cache_free(s->own_cache);
+    gal_price_cache_free(s->cache);
 }
 
 gal_code gal_layered_search(const gal_search_request *request, gal_search_result *out, gal_error *err)
@@ -348,8 +367,7 @@ gal_code gal_layered_search(const gal_search_request *request, gal_search_result
                 .limits = {.arena_bytes = memory > fixed ? memory - fixed : 0, .schedule = request->schedule}};
     GAL_TRY(check_request(request, err));
     GAL_TRY(gal_layers_create(request->model, request->durations, &s.layers, err));
-    GAL_TRY(gal_price_cache_create(request->model, request->durations, &s.own_cache, err));
-    s.cache = s.own_cache;
+    GAL_TRY(gal_price_cache_create(request->model, request->durations, &s.cache, err));
     GAL_TRY(list_nodes(&s, err));
     GAL_TRY(search_nodes(&s, err));
     conclude(&s);

@@ -175,6 +175,7 @@ static void sum_stage(const solver *s, uint32_t stage, gal_pipeline_stage *out, 
         const gal_kind *kind = &s->node->table->kind[s->solution->kind[layer]];
         out->forward_seconds += kind->times.forward_seconds;
         out->backward_seconds += kind->times.backward_seconds;
+        out->last_seconds += kind->times.last_seconds;
         out->sync_seconds += kind->times.sync_seconds;
         out->update_seconds += kind->times.update_seconds;
         *step_seconds += kind->times.step_seconds;
@@ -183,6 +184,7 @@ static void sum_stage(const solver *s, uint32_t stage, gal_pipeline_stage *out, 
     if (turn != NULL) {
         out->forward_seconds += turn->turn.forward_seconds;
         out->backward_seconds += turn->turn.backward_seconds;
+        out->last_seconds += turn->turn.last_seconds;
         out->sync_seconds += turn->turn.sync_seconds;
         out->update_seconds += turn->turn.update_seconds;
         *step_seconds += turn->turn.step_seconds;
@@ -267,8 +269,7 @@ gal_code gal_node_solve(const gal_node *node, const gal_node_limits *limits, dou
         GAL_TRY(renew_stages(&s, err));
         GAL_TRY(partition(&s, err));
         solution.bound_seconds = s.objective + fixed;
-        solution.pruned = solution.bound_seconds >= enough_seconds;
-        if (isinf(s.objective) || solution.pruned) {
+        if (isinf(s.objective) || solution.bound_seconds >= enough_seconds) {
             solution.fits = false;
             break;
         }

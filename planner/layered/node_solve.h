@@ -8,7 +8,7 @@
 #include "planner/layered/node.h"
 
 typedef struct gal_node_solution {
-    bool fits, pruned;        /* pruned: no plan of the node is faster than what was asked for */
+    bool fits;                /* else nothing fits, or no plan is faster than what was asked for */
     double bound_seconds;     /* of a step: no plan of the node is faster, by prices */
     double objective_seconds; /* of the plan, by prices */
     uint32_t *cut;            /* [stage]: its first layer; behind the last the number of layers; owned */

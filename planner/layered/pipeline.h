@@ -10,7 +10,8 @@
 
 typedef struct gal_pipeline_stage {
     double forward_seconds, backward_seconds; /* of one microbatch */
-    double sync_seconds; /* what the last backward and its reductions take beyond backward_seconds */
+    double last_seconds;                      /* of the last backward, beside which gradients are reduced */
+    double sync_seconds;                      /* what reductions take beyond that */
     double update_seconds;
     double transfer_seconds; /* to the next stage, one way */
 } gal_pipeline_stage;

@@ -45,6 +45,7 @@ static gal_layer_times plus(const gal_layer_times *a, double factor, const gal_l
 {
     return (gal_layer_times){.forward_seconds = a->forward_seconds + factor * b->forward_seconds,
                              .backward_seconds = a->backward_seconds + factor * b->backward_seconds,
+                             .last_seconds = a->last_seconds + factor * b->last_seconds,
                              .sync_seconds = a->sync_seconds + factor * b->sync_seconds,
                              .update_seconds = a->update_seconds + factor * b->update_seconds,
                              .step_seconds = a->step_seconds + factor * b->step_seconds};
@@ -117,7 +118,6 @@ gal_code gal_kind_price(gal_kind_table *table, uint32_t number, const gal_kind_c
     const gal_code code = alone ? price_alone(table, kind, company, err) : price_layer(table, kind, err);
     if (code == GAL_OK) {
         kind->priced = true;
-        table->priced_count++;
     }
     return code;
 }

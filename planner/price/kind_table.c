@@ -162,6 +162,9 @@ static gal_layer_times floors_of(const maker *m, const gal_kind *kind)
                              .step_seconds = all + update};
 }
 
+/* The slowest stage's reductions show, and the slower end's update: of two that may be it each counts for half. */
+static const double one_of_two = 0.5;
+
 gal_kind_seconds gal_kind_seconds_on(const gal_kind_table *table, const gal_kind *kind, uint32_t stage)
 {
     const double m = table->query.microbatch_count;
@@ -171,12 +174,14 @@ gal_kind_seconds gal_kind_seconds_on(const gal_kind_table *table, const gal_kind
     }
     const double round = fmax(t->forward_seconds + t->backward_seconds, 0.0), update = fmax(t->update_seconds, 0.0);
     const bool alone = table->query.layers->type[kind->type].alone, single = table->query.microbatch_count == 1;
-    gal_kind_seconds seconds = {.once = round + (stage == 0 ? fmax(t->sync_seconds, 0.0) : 0.0),
+    const double last = fmax(t->last_seconds - t->backward_seconds, 0.0);
+    const double shown = fmax(t->sync_seconds - stage * t->last_seconds, 0.0); /* earlier stages are in backward */
+    gal_kind_seconds seconds = {.once = round + last + (stage == 0 ? shown : one_of_two * shown),
                                 .bottleneck = (m - 1.0) * round};
     if (single && !alone) {
         seconds.bottleneck += update;
     } else {
-        seconds.once += alone ? update : update / table->query.stage_count;
+        seconds.once += alone ? one_of_two * update : update / table->query.stage_count;
     }
     return seconds;
 }
@@ -185,6 +190,20 @@ double gal_kind_share_seconds(const gal_kind_table *table, const gal_kind *kind,
 {
     const gal_kind_seconds seconds = gal_kind_seconds_on(table, kind, stage);
     return seconds.once + seconds.bottleneck / table->query.stage_count;
+}
+
+static double attention_share_of(const maker *m, const gal_kind *kind)
+{
+    const gal_kind_query *q = &m->table->query;
+    const gal_layer_type *type = &q->layers->type[kind->type];
+    gal_block_load half[GAL_HALF_COUNT] = {{0}};
+    for (uint32_t b = 0; b < type->block_count; b++) {
+        const uint32_t strategy = kind->strategy[type->half[b]];
+        gal_block_load_add(&m->load[place(m->table, type->shape[b].type, strategy)], &half[type->half[b]]);
+    }
+    const double attention = gal_load_least_seconds(&half[GAL_HALF_ATTENTION], q->durations, 1, false);
+    const double ffn = gal_load_least_seconds(&half[GAL_HALF_FFN], q->durations, 1, false);
+    return attention + ffn > 0.0 ? attention / (attention + ffn) : 1.0;
 }
 
 /* Whether every block of the half may take the strategy. */
@@ -213,6 +232,7 @@ static gal_code add_kind(maker *m, uint32_t type, uint32_t attention, uint32_t f
     *kind = (gal_kind){.strategy = {attention, ffn}, .type = type};
     measure_bytes(table, kind);
     kind->times = floors_of(m, kind);
+    kind->attention_share = attention_share_of(m, kind);
     return GAL_OK;
 }
 
@@ -247,17 +267,78 @@ static gal_code add_kinds(maker *m, uint32_t type, uint32_t rows, gal_error *err
     return code;
 }
 
+/* What the block of a type that stands alone takes of a step under a strategy, floors and the table's reduction.
+ * Infinite: it may not take it. */
+static double alone_seconds(const maker *m, uint32_t type, uint32_t strategy)
+{
+    const gal_kind_table *table = m->table;
+    const size_t at = place(table, table->query.layers->type[type].shape[0].type, strategy);
+    if (table->memory[at] == NULL) {
+        return INFINITY;
+    }
+    const gal_block_load *load = &m->load[at];
+    double seconds = gal_load_least_seconds(load, table->query.durations, table->query.microbatch_count, true) +
+                     gal_load_least_update(load);
+    for (uint32_t level = 0; level < GAL_LINK_LEVELS_MAX; level++) {
+        seconds += load->table_seconds[level];
+    }
+    return seconds;
+}
+
+/* The same of all types that are to share one way to keep the table, or of one type. */
+static double together_seconds(const maker *m, uint32_t type, uint32_t strategy)
+{
+    const gal_layers *layers = m->table->query.layers;
+    if (!layers->table_shared || !layers->type[type].holds_table) {
+        return alone_seconds(m, type, strategy);
+    }
+    double seconds = 0.0;
+    for (uint32_t t = 0; t < layers->type_count; t++) {
+        seconds += layers->type[t].holds_table ? alone_seconds(m, t, strategy) : 0.0;
+    }
+    return seconds;
+}
+
+/* For a type that stands alone, the fastest strategies whose rows lie otherwise, if they are faster than all of the
+ * group. */
+enum { FOREIGN_MAX = 4 };
+static gal_code add_foreign(maker *m, uint32_t type, uint32_t rows, gal_error *err)
+{
+    const gal_meshes *meshes = m->table->query.meshes;
+    gal_code code = GAL_OK;
+    double own = INFINITY, above = -1.0;
+    for (uint32_t s = 0; s < meshes->strategy_count; s++) {
+        own = meshes->rows_of[s] == rows ? fmin(own, together_seconds(m, type, s)) : own;
+    }
+    for (uint32_t i = 0; i < FOREIGN_MAX && code == GAL_OK; i++) {
+        uint32_t best = UINT32_MAX;
+        double least = own;
+        for (uint32_t s = 0; s < meshes->strategy_count; s++) {
+            const double seconds = meshes->rows_of[s] == rows ? INFINITY : together_seconds(m, type, s);
+            if (seconds < least && seconds > above) {
+                least = seconds;
+                best = s;
+            }
+        }
+        above = least;
+        code = best == UINT32_MAX ? GAL_OK : add_kind(m, type, best, best, err);
+    }
+    return code;
+}
+
 static gal_code add_group(maker *m, uint32_t rows, gal_error *err)
 {
     gal_kind_table *table = m->table;
     gal_kind_group *group = &table->group[rows];
-    const uint32_t types = table->query.layers->type_count;
+    const gal_layers *layers = table->query.layers;
     gal_code code = GAL_OK;
     group->complete = true;
-    for (uint32_t type = 0; type < types && code == GAL_OK; type++) {
+    for (uint32_t type = 0; type < layers->type_count && code == GAL_OK; type++) {
         group->first[type] = table->kind_count;
         code = add_kinds(m, type, rows, err);
-        group->complete = group->complete && table->kind_count > group->first[type];
+        const bool has_own = table->kind_count > group->first[type];
+        code = code == GAL_OK && has_own && layers->type[type].alone ? add_foreign(m, type, rows, err) : code;
+        group->complete = group->complete && has_own;
         group->first[type + 1] = table->kind_count;
     }
     return code;

@@ -18,6 +18,7 @@ typedef struct gal_kind {
     uint32_t strategy[GAL_HALF_COUNT]; /* into the meshes; of what stands alone both are equal */
     uint32_t type;                     /* of layers */
     bool priced;
+    double attention_share; /* of its seconds, by floors; of what stands alone 1 */
     uint32_t steady_layers; /* priced, of layers: a chain of so many runs steadily */
     gal_layer_times times;  /* of a layer: floors, with all of a round in forward_seconds; priced: slopes */
     gal_layer_times turn;   /* priced, of layers: what a stage of them takes beyond the sum of its layers */
@@ -27,7 +28,8 @@ typedef struct gal_kind {
     int64_t table_bytes;    /* of static_bytes, what is of a token table that several layers hold */
 } gal_kind;
 
-/* Kinds whose rows lie alike, type by type. */
+/* Kinds whose rows lie alike, type by type. Of what stands alone, behind those, a few whose rows lie otherwise: they
+ * are converted in front of the block or behind it, which its price has. */
 typedef struct gal_kind_group {
     uint32_t first[GAL_LAYER_TYPES_MAX + 1]; /* [type], into gal_kind_table.kind; behind the last type the end */
     bool complete;                           /* every type has a kind */
@@ -50,7 +52,6 @@ typedef struct gal_kind_table {
     gal_kind *kind;                  /* owned */
     gal_kind_group *group;           /* owned; [rows of the meshes] */
     const gal_block_memory **memory; /* owned; [type of block][strategy]: NULL: not legal */
-    uint64_t priced_count;
 } gal_kind_table;
 
 /* All kinds with their floors and bytes. The query's pointers are to outlive the table. Errors as gal_price_block. */
@@ -69,8 +70,10 @@ typedef struct gal_kind_company {
 gal_code gal_kind_price(gal_kind_table *table, uint32_t kind, const gal_kind_company *company, gal_error *err);
 
 /* Seconds that a layer of the kind adds to a step of a pipeline, if it lies on that stage: once, and to its stage's
- * bottleneck (planner/partition/partition.h). Reductions of the first stage hide behind no other stage's backward;
- * updates run side by side. Of one stage all is in once, and exact. */
+ * bottleneck (planner/partition/partition.h). Reductions hide behind the backward of earlier stages, as if these
+ * were of the same kind. Updates run side by side: stages with equal rounds have about equal ones, but for an end's,
+ * which comes on top; where no round repeats they are the bottleneck. Of one stage all is in once, and exact; of
+ * several it is what choices are made by, and gal_pipeline_seconds says what a plan takes. */
 typedef struct gal_kind_seconds {
     double once, bottleneck;
 } gal_kind_seconds;

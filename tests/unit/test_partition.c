@@ -95,7 +95,8 @@ static void test_partition_is_the_best_of_all(void **state)
     assert_in_range(fitting, INSTANCES / 2, INSTANCES);
 }
 
-/* Equal stages, 1F1B: (m - 1 + P)(f + b), reductions of the first stage at the end, the slowest update behind. */
+/* Equal stages, 1F1B: (m - 1 + P)(f + b), what each last backward takes longer, reductions of the first stage at the
+ * end, the slowest update behind. */
 static void test_equal_stages(void **state)
 {
     (void)state;
@@ -103,12 +104,13 @@ static void test_equal_stages(void **state)
     double seconds = 0.0;
     gal_error err = {0};
     for (uint32_t i = 0; i < 4; i++) {
-        stage[i] = (gal_pipeline_stage){1.0, 2.0, .sync_seconds = 0.5, .update_seconds = 0.25 * (i + 1)};
+        stage[i] =
+            (gal_pipeline_stage){1.0, 2.0, .last_seconds = 2.5, .sync_seconds = 0.5, .update_seconds = 0.25 * (i + 1)};
     }
     assert_int_equal(gal_pipeline_seconds(stage, 4, 8, GAL_SCHEDULE_1F1B, &seconds, &err), GAL_OK);
-    assert_true(fabs(seconds - ((8 - 1 + 4) * 3.0 + 0.5 + 1.0)) < 1e-9);
+    assert_true(fabs(seconds - ((8 - 1 + 4) * 3.0 + 4 * 0.5 + 0.5 + 1.0)) < 1e-9);
     assert_int_equal(gal_pipeline_seconds(stage, 4, 8, GAL_SCHEDULE_GPIPE, &seconds, &err), GAL_OK);
-    assert_true(fabs(seconds - ((8 - 1 + 4) * 3.0 + 0.5 + 1.0)) < 1e-9);
+    assert_true(fabs(seconds - ((8 - 1 + 4) * 3.0 + 4 * 0.5 + 0.5 + 1.0)) < 1e-9);
 }
 
 /* One slow stage in the middle, one microbatch after the other through it; transfers on the way in and out. */
@@ -116,7 +118,7 @@ static void test_bottleneck_and_transfers(void **state)
 {
     (void)state;
     const gal_pipeline_stage stage[] = {
-        {1.0, 1.0, 0.0, 0.0, 0.5}, {4.0, 4.0, 0.0, 0.0, 0.5}, {1.0, 1.0, 0.0, 0.0, 0.0}};
+        {1.0, 1.0, 1.0, 0.0, 0.0, 0.5}, {4.0, 4.0, 4.0, 0.0, 0.0, 0.5}, {1.0, 1.0, 1.0, 0.0, 0.0, 0.0}};
     double seconds = 0.0;
     gal_error err = {0};
     /* 1 + .5 in front of the second stage; its first forward 4, then .5 + 1 + 1 + .5 until its backward 4, .5 and 1. */
@@ -125,6 +127,9 @@ static void test_bottleneck_and_transfers(void **state)
     /* One forward is ahead there, so beside the others it is never idle: 1.5 + 4 + 4 | 4 + 4 + ... */
     assert_int_equal(gal_pipeline_seconds(stage, 3, 5, GAL_SCHEDULE_1F1B, &seconds, &err), GAL_OK);
     assert_true(fabs(seconds - (1.5 + 5 * 8.0 + 1.5)) < 1e-9);
+    /* Many microbatches, of which the steady state is not played. */
+    assert_int_equal(gal_pipeline_seconds(stage, 3, 1000, GAL_SCHEDULE_1F1B, &seconds, &err), GAL_OK);
+    assert_true(fabs(seconds - (1.5 + 1000 * 8.0 + 1.5)) < 1e-6);
 }
 
 int main(void)
