@@ -25,7 +25,7 @@ BEGIN {
     allow("planner/least/",     "schemas/ runtime/program/ costmodel/ planner/space/ planner/cell/ planner/bound/ planner/least/")
     allow("planner/certificate/", "schemas/ runtime/program/ costmodel/ planner/space/ planner/cell/ planner/certificate/")
     allow("planner/kinds/",     "schemas/ runtime/program/ costmodel/ planner/space/ planner/kinds/")
-    allow("planner/price/",     "schemas/ runtime/program/ costmodel/ planner/space/ planner/kinds/ planner/price/")
+    allow("planner/price/",     "schemas/ runtime/program/ costmodel/ planner/space/ planner/kinds/ planner/partition/ planner/price/")
     allow("planner/hull/",      "schemas/ planner/hull/")
     allow("planner/partition/", "schemas/ planner/partition/")
     allow("planner/layered/",   "schemas/ runtime/program/ costmodel/ planner/space/ planner/cell/ planner/kinds/ planner/price/ planner/hull/ planner/partition/ planner/layered/")

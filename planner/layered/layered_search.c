@@ -62,7 +62,8 @@ static double fastest_of(const gal_node *node, uint32_t type)
     double least = INFINITY;
     for (uint32_t k = group->first[type]; k < group->first[type + 1]; k++) {
         const gal_kind *kind = &node->table->kind[k];
-        least = gal_node_allows(node, kind) ? fmin(least, gal_kind_share_seconds(node->table, kind, 1)) : least;
+        least = gal_node_allows(node, kind) ? fmin(least, gal_kind_share_seconds(node->table, kind, 1, node->finish))
+                                            : least;
     }
     return least;
 }
@@ -81,7 +82,7 @@ static double first_bound(const search *s, const gal_node *node)
     return sum + gal_durations_fixed_step_seconds(s->request->durations);
 }
 
-static gal_code add_node(search *s, const gal_node *node, gal_error *err)
+static gal_code add_one(search *s, const gal_node *node, gal_error *err)
 {
     if (s->candidate_count == s->room) {
         const uint32_t room = 2 * s->room + 64;
@@ -96,6 +97,18 @@ static gal_code add_node(search *s, const gal_node *node, gal_error *err)
     s->candidate[s->candidate_count].node.bound_seconds = first_bound(s, node);
     s->candidate_count++;
     return GAL_OK;
+}
+
+/* Of one stage there is one finish. */
+static gal_code add_node(search *s, const gal_node *like, gal_error *err)
+{
+    gal_node node = *like;
+    gal_code code = GAL_OK;
+    for (uint32_t finish = 0; finish < GAL_FINISH_COUNT && code == GAL_OK; finish++) {
+        node.finish = (gal_finish)finish;
+        code = finish == 0 || node.numbers.pp_degree > 1 ? add_one(s, &node, err) : GAL_OK;
+    }
+    return code;
 }
 
 /* The first type whose layers hold the token table. */

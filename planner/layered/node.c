@@ -24,6 +24,7 @@ struct gal_node_stages {
     const gal_node *node;
     gal_node_limits limits;
     const int64_t *spare_bytes; /* [stage], or NULL */
+    double backward_seconds;
     uint32_t hulls_count;
     hulls *hulls;
     uint32_t *hulls_of;                /* [stage] */
@@ -109,7 +110,7 @@ static uint32_t list_candidates(const gal_node *node, uint32_t stage, uint32_t i
             const gal_kind *kind = &node->table->kind[k];
             if (gal_node_allows(node, kind)) {
                 out[count + added++] = (candidate){layer_bytes(kind, in_flight), kind->peak_bytes,
-                                                   gal_kind_share_seconds(node->table, kind, stage), k};
+                                                   gal_kind_share_seconds(node->table, kind, stage, node->finish), k};
             }
         }
         count += keep_undominated(out + count, added);
@@ -241,7 +242,7 @@ static gal_code find_hulls(gal_node_stages *s, uint32_t stage, gal_error *err)
 }
 
 gal_code gal_node_stages_create(const gal_node *node, const gal_node_limits *limits, const int64_t *spare_bytes,
-                                gal_node_stages **out, gal_error *err)
+                                double backward_seconds, gal_node_stages **out, gal_error *err)
 {
     gal_code code = GAL_OK;
     const size_t stages = node->numbers.pp_degree, layers = layers_of(node)->layer_count;
@@ -252,6 +253,7 @@ gal_code gal_node_stages_create(const gal_node *node, const gal_node_limits *lim
     s->node = node;
     s->limits = *limits;
     s->spare_bytes = spare_bytes;
+    s->backward_seconds = backward_seconds;
     s->hulls = calloc(stages, sizeof *s->hulls);
     s->hulls_of = calloc(stages, sizeof *s->hulls_of);
     s->run_begin = calloc(layers, sizeof *s->run_begin);
@@ -392,21 +394,39 @@ static double share_stage(const gal_node_stages *s, uint32_t stage, uint32_t beg
     return least;
 }
 
-/* The sums over the kinds of a stage. */
-static gal_stage_seconds sum_mix(const gal_node_stages *s, uint32_t stage, const gal_node_mix *mix)
+/* Of the rows behind the layers before `end`, one way. */
+static double transfer_behind(const gal_node_stages *s, uint32_t stage, uint32_t end)
+{
+    const gal_kind_query *q = &s->node->table->query;
+    const gal_layers *layers = layers_of(s->node);
+    return end == layers->layer_count ? 0.0
+                                      : gal_price_transfer_of(q->durations, q->device_count, stage, q->stage_count,
+                                                              (uint64_t)boundary_bytes(s, layers->type_of[end - 1]))
+                                            .seconds;
+}
+
+double gal_node_transfer_falls(const gal_node_stages *s)
+{
+    double most = 0.0;
+    for (uint32_t end = 1; end < layers_of(s->node)->layer_count; end++) {
+        most = fmax(most, transfer_behind(s, 0, end));
+    }
+    return most * s->node->numbers.microbatch_count;
+}
+
+/* The sums over the kinds of a stage, and what they are to the step. */
+static gal_stage_seconds sum_mix(const gal_node_stages *s, uint32_t stage, uint32_t end, const gal_node_mix *mix)
 {
     const gal_kind_table *table = s->node->table;
-    gal_stage_seconds sum = {0.0, 0.0};
+    gal_kind_seconds sum = {.transfer = transfer_behind(s, stage, end)};
     for (uint32_t type = 0; type < layers_of(s->node)->type_count; type++) {
         if (mix[type].layer_count > 0) {
-            const gal_kind_seconds low = gal_kind_seconds_on(table, &table->kind[mix[type].low], stage);
-            const gal_kind_seconds high = gal_kind_seconds_on(table, &table->kind[mix[type].high], stage);
-            const double high_layers = mix[type].high_layers, low_layers = mix[type].layer_count - high_layers;
-            sum.once += low_layers * low.once + high_layers * high.once;
-            sum.bottleneck += low_layers * low.bottleneck + high_layers * high.bottleneck;
+            const double high = mix[type].high_layers;
+            gal_kind_seconds_add(table, &table->kind[mix[type].low], mix[type].layer_count - high, &sum);
+            gal_kind_seconds_add(table, &table->kind[mix[type].high], high, &sum);
         }
     }
-    return sum;
+    return gal_kind_seconds_of_stage(table, &sum, stage, s->backward_seconds, s->node->finish);
 }
 
 /* The first layer from which as many layers of the same type, behind one more of it, take and hold as much. */
@@ -428,7 +448,7 @@ gal_stage_seconds gal_node_stage_seconds(void *context, uint32_t stage, uint32_t
     if (known->once == 0.0) {
         gal_node_mix mix[GAL_LAYER_TYPES_MAX] = {0};
         const double share = share_stage(s, stage, begin, end, mix);
-        *known = isinf(share) ? (gal_stage_seconds){share, share} : sum_mix(s, stage, mix);
+        *known = isinf(share) ? (gal_stage_seconds){share, share} : sum_mix(s, stage, end, mix);
     }
     return *known;
 }

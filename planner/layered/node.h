@@ -17,6 +17,7 @@ typedef struct gal_node {
     gal_kind_table *table; /* of the stage's devices and the samples of a microbatch; not owned */
     uint32_t rows;         /* group of the table */
     uint32_t shards;       /* with a shared token table: the strategy that its holders shard it like; else unused */
+    gal_finish finish;     /* by which its kinds and cuts are chosen */
     double bound_seconds;  /* of a step: what is known so far */
 } gal_node;
 
@@ -32,14 +33,18 @@ bool gal_node_allows(const gal_node *node, const gal_kind *kind);
 /* The hulls of a node's stages at the seconds that its kinds have now, and what stages of layers take by them. */
 typedef struct gal_node_stages gal_node_stages;
 
-/* spare_bytes[stage]: what is kept free of each; NULL: nothing. GAL_ERR_SYSTEM without memory. */
+/* spare_bytes[stage]: what is kept free of each; NULL: nothing. backward_seconds: of a stage, about: reductions of a
+ * stage hide behind the backward of each stage before it. GAL_ERR_SYSTEM without memory. */
 gal_code gal_node_stages_create(const gal_node *node, const gal_node_limits *limits, const int64_t *spare_bytes,
-                                gal_node_stages **out, gal_error *err);
+                                double backward_seconds, gal_node_stages **out, gal_error *err);
 void gal_node_stages_free(gal_node_stages *stages); /* accepts NULL */
 
 /* What stage `stage` takes at least for the layers [begin, end), as gal_partition_problem asks; infinite: they do not
  * fit. context: the gal_node_stages. */
 gal_stage_seconds gal_node_stage_seconds(void *context, uint32_t stage, uint32_t begin, uint32_t end);
+
+/* By how much a stage's bottleneck falls at most with a layer more: its rows may be fewer. */
+double gal_node_transfer_falls(const gal_node_stages *stages);
 
 /* The kinds by which that is reached, layers divisible. */
 typedef struct gal_node_mix {

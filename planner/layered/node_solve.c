@@ -7,7 +7,7 @@
 #include "planner/layered/pipeline.h"
 #include "planner/partition/partition.h"
 
-enum { ROUNDS_MAX = 400 };
+enum { ROUNDS_MAX = 400, RETRIES_MAX = 6 };
 
 typedef struct solver {
     const gal_node *node;
@@ -15,8 +15,11 @@ typedef struct solver {
     const gal_layers *layers;
     gal_node_stages *stages;
     gal_node_solution *solution;
-    int64_t *spare_bytes; /* [stage] */
-    double objective;     /* of the partition by the kinds' seconds now */
+    int64_t *spare_bytes;    /* [stage] */
+    int64_t *lost_bytes;     /* [stage]: of the solution so far, as fill_stage says */
+    bool loses;              /* some stage does */
+    double backward_seconds; /* of a stage: by the bound, then by the solution so far */
+    double objective;        /* of the partition by the kinds' seconds now */
 } solver;
 
 /* ---- partition ---- */
@@ -27,7 +30,8 @@ static gal_code partition(solver *s, gal_error *err)
     const gal_partition_problem problem = {.stage_count = stages,
                                            .layer_count = s->layers->layer_count,
                                            .seconds = gal_node_stage_seconds,
-                                           .context = s->stages};
+                                           .context = s->stages,
+                                           .falls = gal_node_transfer_falls(s->stages)};
     if (stages > s->layers->layer_count) {
         s->objective = INFINITY;
         return GAL_OK;
@@ -82,9 +86,22 @@ cleanup:
     return code;
 }
 
-/* The divided layers of a stage made whole. *excess as above. */
-static gal_code fill_stage(const solver *s, uint32_t stage, int64_t *excess, gal_error *err)
+/* How far the high layers that the linear program shares out exceed the limit, made whole: kinds whose peaks are of
+ * different things use more by turns than the larger of them, which is charged. */
+static gal_code measure_lost(const solver *s, uint32_t stage, const gal_node_mix *mix, uint32_t *high, uint32_t type,
+                             int64_t *lost, gal_error *err)
 {
+    const uint32_t begin = s->solution->cut[stage], end = s->solution->cut[stage + 1];
+    high[type] = (uint32_t)mix[type].high_layers;
+    write_kinds(s, begin, end, mix, high, s->solution->kind);
+    return measure(s, stage, s->solution->kind, lost, err);
+}
+
+/* The divided layers of a stage made whole. *excess as above; *lost: above 0 where fewer high ones fit than shared out.
+ */
+static gal_code fill_stage(const solver *s, uint32_t stage, int64_t *excess, int64_t *lost, gal_error *err)
+{
+    gal_code code = GAL_OK;
     gal_node_mix mix[GAL_LAYER_TYPES_MAX];
     uint32_t high[GAL_LAYER_TYPES_MAX] = {0};
     uint32_t divided = GAL_LAYER_TYPES_MAX;
@@ -93,23 +110,30 @@ static gal_code fill_stage(const solver *s, uint32_t stage, int64_t *excess, gal
     for (uint32_t type = 0; type < s->layers->type_count; type++) {
         divided = mix[type].layer_count > 0 && mix[type].low != mix[type].high ? type : divided;
     }
+    *lost = 0;
     if (divided < GAL_LAYER_TYPES_MAX) {
-        return most_high(s, stage, mix, high, divided, excess, err);
+        GAL_TRY(measure_lost(s, stage, mix, high, divided, lost, err));
+        GAL_TRY(most_high(s, stage, mix, high, divided, excess, err));
+    } else {
+        write_kinds(s, begin, end, mix, high, s->solution->kind);
+        GAL_TRY(measure(s, stage, s->solution->kind, excess, err));
     }
-    write_kinds(s, begin, end, mix, high, s->solution->kind);
-    return measure(s, stage, s->solution->kind, excess, err);
+cleanup:
+    return code;
 }
 
-/* Stages that exceed the limit keep as much free from now on: kinds whose peaks are of different things use more by
- * turns than the larger of them. */
+/* Stages that exceed the limit keep as much free from now on. */
 static gal_code fill(solver *s, gal_error *err)
 {
     gal_code code = GAL_OK;
     s->solution->fits = true;
+    s->loses = false;
     for (uint32_t stage = 0; stage < s->node->numbers.pp_degree; stage++) {
-        int64_t excess = 0;
-        GAL_TRY(fill_stage(s, stage, &excess, err));
+        int64_t excess = 0, lost = 0;
+        GAL_TRY(fill_stage(s, stage, &excess, &lost, err));
         s->spare_bytes[stage] += excess > 0 ? excess : 0;
+        s->lost_bytes[stage] = lost > 0 ? lost : 0;
+        s->loses = s->loses || lost > 0;
         s->solution->fits = s->solution->fits && excess <= 0;
     }
 cleanup:
@@ -226,18 +250,37 @@ cleanup:
 
 /* ---- the whole ---- */
 
+/* Two thirds of a round, of equal stages. */
+static double backward_by_bound(const gal_node *node)
+{
+    return 2.0 / 3.0 * node->bound_seconds / (node->numbers.microbatch_count - 1.0 + node->numbers.pp_degree);
+}
+
+static double backward_by_solution(const solver *s)
+{
+    double sum = 0.0;
+    for (uint32_t layer = 0; layer < s->layers->layer_count; layer++) {
+        sum += fmax(s->node->table->kind[s->solution->kind[layer]].times.last_seconds, 0.0);
+    }
+    return sum / s->node->numbers.pp_degree;
+}
+
 static gal_code renew_stages(solver *s, gal_error *err)
 {
     gal_node_stages_free(s->stages);
     s->stages = NULL;
-    return gal_node_stages_create(s->node, s->limits, s->spare_bytes, &s->stages, err);
+    return gal_node_stages_create(s->node, s->limits, s->spare_bytes, s->backward_seconds, &s->stages, err);
 }
 
 gal_code gal_node_bound(const gal_node *node, const gal_node_limits *limits, double *seconds, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_node_solution solution = {0};
-    solver s = {.node = node, .limits = limits, .layers = node->table->query.layers, .solution = &solution};
+    solver s = {.node = node,
+                .limits = limits,
+                .layers = node->table->query.layers,
+                .solution = &solution,
+                .backward_seconds = backward_by_bound(node)};
     solution.cut = calloc((size_t)node->numbers.pp_degree + 1, sizeof *solution.cut);
     if (solution.cut == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
@@ -251,41 +294,87 @@ cleanup:
     return code;
 }
 
+static gal_code solution_create(const solver *s, gal_node_solution *out, gal_error *err)
+{
+    out->cut = calloc((size_t)s->node->numbers.pp_degree + 1, sizeof *out->cut);
+    out->kind = calloc(s->layers->layer_count, sizeof *out->kind);
+    return out->cut != NULL && out->kind != NULL ? GAL_OK
+                                                 : gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search");
+}
+
+/* Solves and prices until all kinds of the solution are priced. Not solved: no plan is faster than enough_seconds. */
+static gal_code settle(solver *s, double enough_seconds, bool *solved, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    const double fixed = gal_durations_fixed_step_seconds(s->node->table->query.durations);
+    uint32_t priced = 1;
+    *solved = false;
+    for (uint32_t round = 0; priced > 0 && round < ROUNDS_MAX; round++) {
+        GAL_TRY(renew_stages(s, err));
+        GAL_TRY(partition(s, err));
+        s->solution->bound_seconds = s->objective + fixed;
+        if (isinf(s->objective) || s->solution->bound_seconds >= enough_seconds) {
+            goto cleanup;
+        }
+        GAL_TRY(fill(s, err));
+        GAL_TRY(price_used(s, &priced, err));
+        priced += !s->solution->fits;
+        s->backward_seconds = priced > 0 ? backward_by_solution(s) : s->backward_seconds;
+    }
+    *solved = s->solution->fits;
+    GAL_TRY(*solved ? evaluate(s, err) : GAL_OK);
+cleanup:
+    return code;
+}
+
+/* Keeps the solution so far if it is better. */
+static void keep_best(const solver *s, gal_node_solution *best)
+{
+    if (!best->fits || s->solution->objective_seconds < best->objective_seconds) {
+        memcpy(best->cut, s->solution->cut, (s->node->numbers.pp_degree + (size_t)1) * sizeof *best->cut);
+        memcpy(best->kind, s->solution->kind, s->layers->layer_count * sizeof *best->kind);
+        best->objective_seconds = s->solution->objective_seconds;
+        best->fits = true;
+    }
+}
+
 gal_code gal_node_solve(const gal_node *node, const gal_node_limits *limits, double enough_seconds,
                         gal_node_solution *out, gal_error *err)
 {
     gal_code code = GAL_OK;
-    gal_node_solution solution = {0};
-    solver s = {.node = node, .limits = limits, .layers = node->table->query.layers, .solution = &solution};
-    const double fixed = gal_durations_fixed_step_seconds(node->table->query.durations);
-    uint32_t priced = 1;
-    solution.cut = calloc((size_t)node->numbers.pp_degree + 1, sizeof *solution.cut);
-    solution.kind = calloc(s.layers->layer_count, sizeof *solution.kind);
-    s.spare_bytes = calloc(node->numbers.pp_degree, sizeof *s.spare_bytes);
-    if (solution.cut == NULL || solution.kind == NULL || s.spare_bytes == NULL) {
+    gal_node_solution solution = {0}, best = {0};
+    solver s = {.node = node,
+                .limits = limits,
+                .layers = node->table->query.layers,
+                .solution = &solution,
+                .backward_seconds = backward_by_bound(node)};
+    bool solved = true;
+    GAL_TRY(solution_create(&s, &solution, err));
+    GAL_TRY(solution_create(&s, &best, err));
+    s.spare_bytes = calloc(2 * (size_t)node->numbers.pp_degree, sizeof *s.spare_bytes);
+    if (s.spare_bytes == NULL) {
         GAL_TRY(gal_fail(err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
-    for (uint32_t round = 0; priced > 0 && round < ROUNDS_MAX; round++) {
-        GAL_TRY(renew_stages(&s, err));
-        GAL_TRY(partition(&s, err));
-        solution.bound_seconds = s.objective + fixed;
-        if (isinf(s.objective) || solution.bound_seconds >= enough_seconds) {
-            solution.fits = false;
-            break;
+    s.lost_bytes = s.spare_bytes + node->numbers.pp_degree;
+    s.loses = true;
+    for (uint32_t retry = 0; solved && s.loses && retry < RETRIES_MAX; retry++) {
+        const double enough = best.fits ? fmin(best.objective_seconds, enough_seconds) : enough_seconds;
+        GAL_TRY(settle(&s, enough, &solved, err));
+        best.bound_seconds = retry == 0 ? solution.bound_seconds : best.bound_seconds;
+        if (solved) {
+            keep_best(&s, &best);
         }
-        GAL_TRY(fill(&s, err));
-        GAL_TRY(price_used(&s, &priced, err));
-        priced += !solution.fits;
+        for (uint32_t stage = 0; stage < node->numbers.pp_degree; stage++) {
+            s.spare_bytes[stage] += s.lost_bytes[stage];
+        }
     }
-    if (solution.fits) {
-        GAL_TRY(evaluate(&s, err));
-    }
-    *out = solution;
-    memset(&solution, 0, sizeof solution);
+    *out = best;
+    memset(&best, 0, sizeof best);
 cleanup:
     gal_node_stages_free(s.stages);
     free(s.spare_bytes);
     gal_node_solution_free(&solution);
+    gal_node_solution_free(&best);
     return code;
 }
 

@@ -25,9 +25,13 @@ static void solve_begin(solver *s, uint32_t stage, uint32_t begin, double bottle
     double least = INFINITY;
     for (uint32_t end = begin + 1; end + behind <= p->layer_count; end++) {
         const gal_stage_seconds own = p->seconds(p->context, stage, begin, end);
-        if (own.bottleneck > bottleneck) {
+        if (own.bottleneck > bottleneck + p->falls) {
             s->next = fmin(s->next, own.bottleneck);
             break;
+        }
+        if (own.bottleneck > bottleneck) {
+            s->next = fmin(s->next, own.bottleneck);
+            continue;
         }
         const double sum = own.once + s->least[place(s, stage + 1, end)];
         if (sum < least) {
@@ -66,7 +70,7 @@ static double least_bottleneck(solver *s)
             double least = INFINITY;
             for (uint32_t end = begin + 1; end + (p->stage_count - 1 - stage) <= p->layer_count; end++) {
                 const double own = p->seconds(p->context, stage, begin, end).bottleneck;
-                if (own >= least) {
+                if (own >= least + p->falls) {
                     break;
                 }
                 least = fmin(least, fmax(own, s->least[place(s, stage + 1, end)]));

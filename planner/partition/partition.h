@@ -23,6 +23,7 @@ typedef struct gal_partition_problem {
      */
     gal_stage_seconds (*seconds)(void *context, uint32_t stage, uint32_t begin, uint32_t end);
     void *context;
+    double falls;
 } gal_partition_problem;
 
 /* Writes the first layer of every stage, and layer_count behind the last, into cut[stage_count + 1]. *objective:

@@ -162,33 +162,49 @@ static gal_layer_times floors_of(const maker *m, const gal_kind *kind)
                              .step_seconds = all + update};
 }
 
+void gal_kind_seconds_add(const gal_kind_table *table, const gal_kind *kind, double layers, gal_kind_seconds *sum)
+{
+    const gal_layer_times *t = &kind->times;
+    const gal_layers *of = table->query.layers;
+    const bool tied = of->type[kind->type].alone && of->table_shared;
+    const double update = fmax(t->update_seconds, 0.0);
+    sum->step += layers * fmax(t->step_seconds, 0.0);
+    sum->round += layers * fmax(t->forward_seconds + t->backward_seconds, 0.0);
+    sum->last += layers * fmax(t->last_seconds - t->backward_seconds, 0.0);
+    sum->sync += layers * t->sync_seconds;
+    sum->update += tied ? 0.0 : layers * update;
+    sum->tied_update += tied ? layers * update : 0.0;
+}
+
 /* The slowest stage's reductions show, and the slower end's update: of two that may be it each counts for half. */
 static const double one_of_two = 0.5;
 
-gal_kind_seconds gal_kind_seconds_on(const gal_kind_table *table, const gal_kind *kind, uint32_t stage)
+gal_stage_seconds gal_kind_seconds_of_stage(const gal_kind_table *table, const gal_kind_seconds *sum, uint32_t stage,
+                                            double backward_seconds, gal_finish finish)
 {
-    const double m = table->query.microbatch_count;
-    const gal_layer_times *t = &kind->times;
     if (table->query.stage_count == 1) {
-        return (gal_kind_seconds){.once = fmax(t->step_seconds, 0.0)};
+        return (gal_stage_seconds){.once = sum->step};
     }
-    const double round = fmax(t->forward_seconds + t->backward_seconds, 0.0), update = fmax(t->update_seconds, 0.0);
-    const bool alone = table->query.layers->type[kind->type].alone, single = table->query.microbatch_count == 1;
-    const double last = fmax(t->last_seconds - t->backward_seconds, 0.0);
-    const double shown = fmax(t->sync_seconds - stage * t->last_seconds, 0.0); /* earlier stages are in backward */
-    gal_kind_seconds seconds = {.once = round + last + (stage == 0 ? shown : one_of_two * shown),
-                                .bottleneck = (m - 1.0) * round};
-    if (single && !alone) {
-        seconds.bottleneck += update;
-    } else {
-        seconds.once += alone ? one_of_two * update : update / table->query.stage_count;
+    const double m = table->query.microbatch_count, stages = table->query.stage_count;
+    const double shown = fmax(sum->sync - stage * backward_seconds, 0.0);
+    gal_stage_seconds seconds = {.once = sum->round + 2.0 * sum->transfer + sum->last + one_of_two * sum->tied_update,
+                                 .bottleneck = (m - 1.0) * (sum->round + sum->transfer)};
+    if (finish == GAL_FINISH_BOTTLENECK) {
+        seconds.bottleneck += shown + sum->update;
+        return seconds;
     }
+    seconds.once += stage == 0 ? shown : one_of_two * shown;
+    seconds.once += m > 1.0 ? sum->update / stages : 0.0;
+    seconds.bottleneck += m > 1.0 ? 0.0 : sum->update;
     return seconds;
 }
 
-double gal_kind_share_seconds(const gal_kind_table *table, const gal_kind *kind, uint32_t stage)
+double gal_kind_share_seconds(const gal_kind_table *table, const gal_kind *kind, uint32_t stage, gal_finish finish)
 {
-    const gal_kind_seconds seconds = gal_kind_seconds_on(table, kind, stage);
+    gal_kind_seconds sum = {0};
+    gal_kind_seconds_add(table, kind, 1.0, &sum);
+    const gal_stage_seconds seconds =
+        gal_kind_seconds_of_stage(table, &sum, stage, fmax(kind->times.last_seconds, 0.0), finish);
     return seconds.once + seconds.bottleneck / table->query.stage_count;
 }
 

@@ -13,6 +13,7 @@
 #include "costmodel/layer_chain.h"
 #include "planner/kinds/layers.h"
 #include "planner/kinds/meshes.h"
+#include "planner/partition/partition.h"
 
 typedef struct gal_kind {
     uint32_t strategy[GAL_HALF_COUNT]; /* into the meshes; of what stands alone both are equal */
@@ -69,17 +70,31 @@ typedef struct gal_kind_company {
 /* kind_price.c: prices a kind; company is read of what stands alone. Errors as gal_layer_chain_times. */
 gal_code gal_kind_price(gal_kind_table *table, uint32_t kind, const gal_kind_company *company, gal_error *err);
 
-/* Seconds that a layer of the kind adds to a step of a pipeline, if it lies on that stage: once, and to its stage's
- * bottleneck (planner/partition/partition.h). Reductions hide behind the backward of earlier stages, as if these
- * were of the same kind. Updates run side by side: stages with equal rounds have about equal ones, but for an end's,
- * which comes on top; where no round repeats they are the bottleneck. Of one stage all is in once, and exact; of
- * several it is what choices are made by, and gal_pipeline_seconds says what a plan takes. */
+/* Seconds of a stage, summed over its layers. */
 typedef struct gal_kind_seconds {
-    double once, bottleneck;
+    double step;         /* of all microbatches and the update, of the only stage */
+    double round;        /* forward and backward of a microbatch */
+    double last;         /* what the last backward takes longer */
+    double sync, update; /* behind it */
+    double tied_update;  /* of that, of ends that share a table over stages: it is no balance of theirs */
+    double transfer;     /* to the next stage, one way */
 } gal_kind_seconds;
-gal_kind_seconds gal_kind_seconds_on(const gal_kind_table *table, const gal_kind *kind, uint32_t stage);
-/* The two as one number, by which kinds are chosen: as if all stages had equal bottlenecks. */
-double gal_kind_share_seconds(const gal_kind_table *table, const gal_kind *kind, uint32_t stage);
+void gal_kind_seconds_add(const gal_kind_table *table, const gal_kind *kind, double layers, gal_kind_seconds *sum);
+
+/* Which stage is taken to be the last to finish: any, so that what comes once is shared out over stages; or the
+ * bottleneck itself, which then has it. The first is nearer where links are fast, the second where reductions and
+ * updates are long and stages differ in parameters. */
+typedef enum gal_finish { GAL_FINISH_SHARED, GAL_FINISH_BOTTLENECK, GAL_FINISH_COUNT } gal_finish;
+
+/* What a stage is to a step of its pipeline. A microbatch goes to the next stage and back while the stage does two.
+ * Reductions hide behind the backward of earlier stages, backward_seconds each. Updates run side by side: stages with
+ * equal rounds have about equal ones, but for an end's, which comes on top; where no round repeats they are the
+ * bottleneck. Of one stage all is in once, and exact; of several it is what choices are made by, and
+ * gal_pipeline_seconds says what a plan takes. */
+gal_stage_seconds gal_kind_seconds_of_stage(const gal_kind_table *table, const gal_kind_seconds *sum, uint32_t stage,
+                                            double backward_seconds, gal_finish finish);
+/* Of one layer as one number, by which kinds are chosen: as if all stages were of this kind. */
+double gal_kind_share_seconds(const gal_kind_table *table, const gal_kind *kind, uint32_t stage, gal_finish finish);
 
 /* The strategy of block i of the layer. */
 const gal_strategy *gal_kind_strategy(const gal_kind_table *table, const gal_kind *kind, uint32_t block);

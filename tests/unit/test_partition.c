@@ -25,6 +25,7 @@ static uint32_t below(uint32_t count)
 /* Stages differ in how fast they are and in how many layers they hold. */
 typedef struct chain {
     double layer_seconds[LAYERS_MAX], stage_factor[STAGES_MAX], weight;
+    double border_seconds[LAYERS_MAX], falls; /* behind a layer; the most of any */
     uint32_t most_layers[STAGES_MAX];
 } chain;
 
@@ -35,6 +36,7 @@ static gal_stage_seconds seconds_of(void *context, uint32_t stage, uint32_t begi
     for (uint32_t layer = begin; layer < end; layer++) {
         sum += c->layer_seconds[layer] * c->stage_factor[stage];
     }
+    sum += c->border_seconds[end - 1];
     sum = end - begin > c->most_layers[stage] ? INFINITY : sum;
     return (gal_stage_seconds){.once = sum, .bottleneck = c->weight * sum};
 }
@@ -76,12 +78,14 @@ static void test_partition_is_the_best_of_all(void **state)
         const uint32_t stages = 1 + below(STAGES_MAX), layers = stages + below(LAYERS_MAX - stages + 1);
         for (uint32_t i = 0; i < layers; i++) {
             c.layer_seconds[i] = 1.0 + below(9);
+            c.border_seconds[i] = below(5);
+            c.falls = fmax(c.falls, c.border_seconds[i]);
         }
         for (uint32_t i = 0; i < stages; i++) {
             c.stage_factor[i] = 1.0 + 0.25 * below(3);
             c.most_layers[i] = 1 + below(layers);
         }
-        const gal_partition_problem problem = {stages, layers, seconds_of, &c};
+        const gal_partition_problem problem = {stages, layers, seconds_of, &c, c.weight * c.falls};
         assert_int_equal(gal_partition_solve(&problem, cut, &objective, &err), GAL_OK);
         const double expected = enumerate(&c, stages, layers, 0, 0, 0.0, 0.0);
         assert_int_equal(isinf(expected), isinf(objective));
