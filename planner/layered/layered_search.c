@@ -54,6 +54,21 @@ static double incumbent_per_sample(const search *s)
     return least;
 }
 
+/* The share by which half a layer more or less on its stages may make a node's plan faster than its bound: the last
+ * touch alone cuts layers (polish.h). */
+static double halves_share(const search *s, const gal_node *node)
+{
+    const double most = 0.05, quarter = 0.25;
+    const uint32_t stages = node->numbers.pp_degree;
+    return stages == 1 ? 0.0 : fmin(quarter * stages / s->layers.layer_count, most);
+}
+
+/* Seconds of a step from which on a node is left. */
+static double enough_seconds(const search *s, const gal_node *node)
+{
+    return (1.0 + halves_share(s, node)) * incumbent_per_sample(s) * node->numbers.global_batch_samples;
+}
+
 /* ---- nodes ---- */
 
 static double fastest_of(const gal_node *node, uint32_t type)
@@ -121,26 +136,78 @@ static uint32_t first_holder(const gal_layers *layers)
     return type;
 }
 
-/* A node for each way in which the holders of a shared table may shard it; else one. */
+/* What the holders of a shared table take and hold at least if they shard it like a strategy. */
+typedef struct sharding {
+    uint32_t strategy;
+    double seconds;
+    int64_t bytes, peak_bytes;
+} sharding;
+
+static sharding sharding_of(const search *s, const gal_node *node)
+{
+    const gal_kind_group *group = &node->table->group[node->rows];
+    sharding sum = {.strategy = node->shards};
+    for (uint32_t type = 0; type < s->layers.type_count; type++) {
+        sharding least = {0, INFINITY, INT64_MAX, INT64_MAX};
+        for (uint32_t k = group->first[type]; s->layers.type[type].holds_table && k < group->first[type + 1]; k++) {
+            const gal_kind *kind = &node->table->kind[k];
+            if (gal_node_allows(node, kind)) {
+                const int64_t bytes = kind->static_bytes + kind->saved_bytes;
+                least.seconds = fmin(least.seconds, kind->times.step_seconds + kind->table_seconds);
+                least.bytes = bytes < least.bytes ? bytes : least.bytes;
+                least.peak_bytes = kind->peak_bytes < least.peak_bytes ? kind->peak_bytes : least.peak_bytes;
+            }
+        }
+        if (s->layers.type[type].holds_table) {
+            sum.seconds += least.seconds;
+            sum.bytes = isinf(least.seconds) ? INT64_MAX : sum.bytes + least.bytes;
+            sum.peak_bytes = least.peak_bytes > sum.peak_bytes ? least.peak_bytes : sum.peak_bytes;
+        }
+    }
+    return sum;
+}
+
+static bool is_better(const sharding *a, const sharding *b)
+{
+    return a->seconds <= b->seconds && a->bytes <= b->bytes && a->peak_bytes <= b->peak_bytes;
+}
+
+/* A node for each way in which the holders of a shared table may shard it, but those that another is better than in
+ * all; without such a table one. */
 static gal_code add_nodes(search *s, const gal_cell_numbers *numbers, gal_kind_table *table, uint32_t rows,
                           gal_error *err)
 {
+    enum { SHARDINGS_MAX = 256 };
     const gal_kind_group *group = &table->group[rows];
-    const gal_strategy *strategy = table->query.meshes->strategy;
     gal_node node = {.numbers = *numbers, .table = table, .rows = rows};
     if (!s->layers.table_shared) {
         return add_node(s, &node, err);
     }
     const uint32_t holder = first_holder(&s->layers);
+    sharding kept[SHARDINGS_MAX];
+    uint32_t count = 0;
     gal_code code = GAL_OK;
-    for (uint32_t k = group->first[holder]; k < group->first[holder + 1] && code == GAL_OK; k++) {
-        bool known = false;
+    for (uint32_t k = group->first[holder]; k < group->first[holder + 1] && count < SHARDINGS_MAX; k++) {
         node.shards = table->kind[k].strategy[GAL_HALF_ATTENTION];
-        for (uint32_t j = group->first[holder]; j < k && !known; j++) {
-            known = gal_strategy_same_shards(&strategy[table->kind[j].strategy[GAL_HALF_ATTENTION]],
-                                             &strategy[node.shards]);
+        const sharding next = sharding_of(s, &node);
+        uint32_t left = 0;
+        bool dominated = isinf(next.seconds);
+        for (uint32_t i = 0; i < count; i++) {
+            dominated = dominated || is_better(&kept[i], &next);
         }
-        code = known ? GAL_OK : add_node(s, &node, err);
+        for (uint32_t i = 0; i < count && !dominated; i++) {
+            if (!is_better(&next, &kept[i])) {
+                kept[left++] = kept[i];
+            }
+        }
+        if (!dominated) {
+            kept[left] = next;
+            count = left + 1;
+        }
+    }
+    for (uint32_t i = 0; i < count && code == GAL_OK; i++) {
+        node.shards = kept[i].strategy;
+        code = add_node(s, &node, err);
     }
     return code;
 }
@@ -274,8 +341,7 @@ static gal_code solve(search *s, candidate *c, gal_error *err)
 {
     gal_code code = GAL_OK;
     gal_node_solution solution = {0};
-    const double enough = incumbent_per_sample(s) * c->node.numbers.global_batch_samples;
-    GAL_TRY(gal_node_solve(&c->node, &s->limits, enough, &solution, err));
+    GAL_TRY(gal_node_solve(&c->node, &s->limits, enough_seconds(s, &c->node), &solution, err));
     c->node.bound_seconds = fmax(c->node.bound_seconds, solution.bound_seconds);
     c->level = NODE_CLOSED;
     c->solved = true;
@@ -299,13 +365,17 @@ static gal_code advance(search *s, candidate *c, gal_error *err)
     return code;
 }
 
+/* The node of the least bound, less what halves may gain, that is not ruled out; NULL: none is left. */
 static candidate *most_promising(search *s)
 {
     candidate *best = NULL;
+    double least = incumbent_per_sample(s);
     for (uint32_t i = 0; i < s->candidate_count; i++) {
         candidate *c = &s->candidate[i];
-        if (c->level != NODE_CLOSED && (best == NULL || per_sample(&c->node) < per_sample(&best->node))) {
+        const double own = per_sample(&c->node) / (1.0 + halves_share(s, &c->node));
+        if (c->level != NODE_CLOSED && own < least) {
             best = c;
+            least = own;
         }
     }
     return best;
@@ -313,8 +383,7 @@ static candidate *most_promising(search *s)
 
 static gal_code search_nodes(search *s, gal_error *err)
 {
-    for (candidate *c = most_promising(s); c != NULL && per_sample(&c->node) < incumbent_per_sample(s);
-         c = most_promising(s)) {
+    for (candidate *c = most_promising(s); c != NULL; c = most_promising(s)) {
         const gal_code code = advance(s, c, err);
         if (code != GAL_OK) {
             return code;

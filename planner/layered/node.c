@@ -97,23 +97,54 @@ static uint32_t keep_undominated(candidate *c, uint32_t count)
     return kept;
 }
 
+static candidate candidate_of(const gal_node *node, uint32_t kind, uint32_t stage, uint32_t in_flight)
+{
+    const gal_kind *of = &node->table->kind[kind];
+    return (candidate){layer_bytes(of, in_flight), of->peak_bytes,
+                       gal_kind_share_seconds(node->table, of, stage, node->finish), kind};
+}
+
+static bool is_dominated(const candidate *c, const candidate *by, uint32_t count)
+{
+    bool dominated = false;
+    for (uint32_t i = 0; i < count && !dominated; i++) {
+        dominated = by[i].bytes <= c->bytes && by[i].seconds <= c->seconds && by[i].peak_bytes <= c->peak_bytes;
+    }
+    return dominated;
+}
+
+/* Writes the candidates of a type that no other is better than. Those that are priced come first: mostly they rule out
+ * the others, whose floors are no less. */
+static uint32_t list_type(const gal_node *node, uint32_t type, uint32_t stage, uint32_t in_flight, candidate *out)
+{
+    const gal_kind_group *group = &node->table->group[node->rows];
+    uint32_t priced = 0;
+    for (uint32_t k = group->first[type]; k < group->first[type + 1]; k++) {
+        if (node->table->kind[k].priced && gal_node_allows(node, &node->table->kind[k])) {
+            out[priced++] = candidate_of(node, k, stage, in_flight);
+        }
+    }
+    priced = keep_undominated(out, priced);
+    uint32_t count = priced;
+    for (uint32_t k = group->first[type]; k < group->first[type + 1]; k++) {
+        if (!node->table->kind[k].priced && gal_node_allows(node, &node->table->kind[k])) {
+            const candidate next = candidate_of(node, k, stage, in_flight);
+            if (!is_dominated(&next, out, priced)) {
+                out[count++] = next;
+            }
+        }
+    }
+    return count > priced ? keep_undominated(out, count) : priced;
+}
+
 /* All candidates of the node, type by type; first[type]. Returns how many. */
 static uint32_t list_candidates(const gal_node *node, uint32_t stage, uint32_t in_flight, candidate *out,
                                 uint32_t *first)
 {
-    const gal_kind_group *group = &node->table->group[node->rows];
     uint32_t count = 0;
     for (uint32_t type = 0; type < layers_of(node)->type_count; type++) {
-        uint32_t added = 0;
         first[type] = count;
-        for (uint32_t k = group->first[type]; k < group->first[type + 1]; k++) {
-            const gal_kind *kind = &node->table->kind[k];
-            if (gal_node_allows(node, kind)) {
-                out[count + added++] = (candidate){layer_bytes(kind, in_flight), kind->peak_bytes,
-                                                   gal_kind_share_seconds(node->table, kind, stage, node->finish), k};
-            }
-        }
-        count += keep_undominated(out + count, added);
+        count += list_type(node, type, stage, in_flight, out + count);
         first[type + 1] = count;
     }
     return count;

@@ -208,6 +208,15 @@ double gal_kind_share_seconds(const gal_kind_table *table, const gal_kind *kind,
     return seconds.once + seconds.bottleneck / table->query.stage_count;
 }
 
+static double table_seconds_of(const gal_block_load *load)
+{
+    double seconds = 0.0;
+    for (uint32_t level = 0; level < GAL_LINK_LEVELS_MAX; level++) {
+        seconds += load->table_seconds[level];
+    }
+    return seconds;
+}
+
 static double attention_share_of(const maker *m, const gal_kind *kind)
 {
     const gal_kind_query *q = &m->table->query;
@@ -249,6 +258,8 @@ static gal_code add_kind(maker *m, uint32_t type, uint32_t attention, uint32_t f
     measure_bytes(table, kind);
     kind->times = floors_of(m, kind);
     kind->attention_share = attention_share_of(m, kind);
+    kind->table_seconds =
+        table_seconds_of(&m->load[place(table, table->query.layers->type[type].shape[0].type, attention)]);
     return GAL_OK;
 }
 
@@ -293,12 +304,8 @@ static double alone_seconds(const maker *m, uint32_t type, uint32_t strategy)
         return INFINITY;
     }
     const gal_block_load *load = &m->load[at];
-    double seconds = gal_load_least_seconds(load, table->query.durations, table->query.microbatch_count, true) +
-                     gal_load_least_update(load);
-    for (uint32_t level = 0; level < GAL_LINK_LEVELS_MAX; level++) {
-        seconds += load->table_seconds[level];
-    }
-    return seconds;
+    return gal_load_least_seconds(load, table->query.durations, table->query.microbatch_count, true) +
+           gal_load_least_update(load) + table_seconds_of(load);
 }
 
 /* The same of all types that are to share one way to keep the table, or of one type. */

@@ -27,6 +27,7 @@ typedef struct gal_kind {
     int64_t saved_bytes;    /* of every microbatch in flight */
     int64_t peak_bytes;     /* what it uses by turns with the other layers: rings, scratch and work */
     int64_t table_bytes;    /* of static_bytes, what is of a token table that several layers hold */
+    double table_seconds;   /* of a step: reductions of such a table, in no floor as another layer may bring it */
 } gal_kind;
 
 /* Kinds whose rows lie alike, type by type. Of what stands alone, behind those, a few whose rows lie otherwise: they
