@@ -192,6 +192,21 @@ static gal_code simulate(const polish *p, double objective_seconds, const gal_fi
     return code;
 }
 
+/* Takes what was moved to if it is faster. */
+static void take_if_faster(polish *p, gal_finalist *next, bool fits, gal_finalist *finalist, bool *moved)
+{
+    *moved = fits && next->simulated_seconds < (1.0 - gain_share) * finalist->simulated_seconds;
+    if (*moved) {
+        const gal_finalist slower = *finalist;
+        *finalist = *next;
+        *next = slower;
+        memcpy(p->cut, p->moved_cut, (p->stage_count + (size_t)1) * sizeof *p->cut);
+        memcpy(p->kind, p->moved_kind, p->block_count * sizeof *p->kind);
+    }
+    gal_plan_free(&next->plan);
+    *next = (gal_finalist){0};
+}
+
 /* One move, if there is one that simulates faster. */
 static gal_code step(polish *p, gal_finalist *finalist, bool *moved, gal_error *err)
 {
@@ -211,16 +226,68 @@ static gal_code step(polish *p, gal_finalist *finalist, bool *moved, gal_error *
         above = seconds;
         (void)apply(p, &m, p->moved_cut, p->moved_kind);
         GAL_TRY(simulate(p, seconds, finalist, &next, &fits, err));
-        *moved = fits && next.simulated_seconds < (1.0 - gain_share) * finalist->simulated_seconds;
-        if (*moved) {
-            const gal_finalist slower = *finalist;
-            *finalist = next;
-            next = slower;
-            memcpy(p->cut, p->moved_cut, (p->stage_count + (size_t)1) * sizeof *p->cut);
-            memcpy(p->kind, p->moved_kind, p->block_count * sizeof *p->kind);
+        take_if_faster(p, &next, fits, finalist, moved);
+    }
+cleanup:
+    gal_plan_free(&next.plan);
+    return code;
+}
+
+/* ---- what leaves a stage ---- */
+
+static uint64_t exit_bytes(const polish *p, uint32_t block, uint32_t kind)
+{
+    return gal_kind_memory(p->node->table, &p->node->table->kind[kind], number_in_layer(p, block))->bytes.boundary;
+}
+
+/* Of a group the kind of the block's layers with the least floor; GAL_NO_KIND: it has none. */
+static int64_t fastest_kind(const polish *p, uint32_t rows, uint32_t type)
+{
+    const gal_kind_group *group = &p->node->table->group[rows];
+    int64_t best = GAL_NO_KIND;
+    for (uint32_t k = group->first[type]; k < group->first[type + 1]; k++) {
+        const gal_kind *kind = &p->node->table->kind[k];
+        if (best < 0 || kind->times.step_seconds < p->node->table->kind[best].times.step_seconds) {
+            best = k;
         }
-        gal_plan_free(&next.plan);
-        next = (gal_finalist){0};
+    }
+    return best;
+}
+
+/* The last block of every stage but the last one takes a kind of that group, where fewer bytes then leave the stage.
+ * False: of none. */
+static bool apply_exits(const polish *p, uint32_t rows, uint32_t *cut, uint32_t *kind)
+{
+    bool changed = false;
+    memcpy(cut, p->cut, (p->stage_count + (size_t)1) * sizeof *cut);
+    memcpy(kind, p->kind, p->block_count * sizeof *kind);
+    for (uint32_t stage = 0; stage + 1 < p->stage_count; stage++) {
+        const uint32_t block = p->cut[stage + 1] - 1, type = p->node->table->kind[kind[block]].type;
+        const int64_t other = p->layers->type[type].alone ? GAL_NO_KIND : fastest_kind(p, rows, type);
+        if (other >= 0 && exit_bytes(p, block, (uint32_t)other) < exit_bytes(p, block, kind[block])) {
+            kind[block] = (uint32_t)other;
+            changed = true;
+        }
+    }
+    return changed;
+}
+
+/* On slow links between stages it pays to convert rows, which several devices have, in front of the last block. */
+static gal_code try_exits(polish *p, gal_finalist *finalist, gal_error *err)
+{
+    gal_code code = GAL_OK;
+    gal_finalist next = {0};
+    for (uint32_t rows = 0; rows < p->node->table->group_count; rows++) {
+        bool fits = false, moved = false;
+        double seconds = 0.0;
+        if (!apply_exits(p, rows, p->moved_cut, p->moved_kind)) {
+            continue;
+        }
+        GAL_TRY(predict(p, p->moved_cut, p->moved_kind, &seconds, err));
+        if (seconds < finalist->simulated_seconds) {
+            GAL_TRY(simulate(p, seconds, finalist, &next, &fits, err));
+            take_if_faster(p, &next, fits, finalist, &moved);
+        }
     }
 cleanup:
     gal_plan_free(&next.plan);
@@ -241,6 +308,9 @@ gal_code gal_polish(const gal_search_request *request, const gal_node *node, con
     GAL_TRY(create(&p, solution, err));
     for (uint32_t i = 0; moved && i < MOVES_MAX; i++) {
         GAL_TRY(step(&p, finalist, &moved, err));
+    }
+    if (p.stage_count > 1) {
+        GAL_TRY(try_exits(&p, finalist, err));
     }
 cleanup:
     free(p.layer_of);
