@@ -64,12 +64,12 @@ static const char notes[] =
     "activations on storage (galrun --storage), with --storage-masters masters of 16 bits, with --storage-parameters\n"
     "half or all of weights too: chosen with the rest of each strategy; what may be lost is in the gap.\n"
     "Interleaved and zero-bubble plans are searched among uniform ones: one strategy for all blocks, even pieces.\n"
-    "Exit: 0 a plan was found; 1 no plan fits; 2 usage; 3 a document is wrong; 4 system.\n"
+    "Exit: 0 a plan was found; 1 no plan fits; 2 usage; 3 a document is wrong; 4 system.\n";
+static const char appendix[] = WORDS
     "\nExamples:\n"
     "  galplan search --model gpt2-small --cluster h100-8 --devices 2 --batch 8:32 --memory 8GiB -o plan.json\n"
     "  galplan search --model gpt2-small --cluster h100-8 --devices 4 --batch 32 --pp 1,2 --microbatches max:4 --top "
     "5\n";
-static const char appendix[] = WORDS;
 #undef WORDS
 #undef X
 
