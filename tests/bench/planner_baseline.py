@@ -114,11 +114,16 @@ def documents_of(c, folder):
     return model, cluster
 
 
+def kind_of(row):
+    """What a row of the layout says of its blocks, whichever and however many they are."""
+    return tuple(str(row.get(key)) for key in ("strategy", "attention", "ffn"))
+
+
 def row_of(c, cpu_seconds, megabytes, found):
-    rows = found["strategies"]
-    kinds = max(len({r["strategy"] for r in rows if r["stage"] == s}) for s in {r["stage"] for r in rows})
-    rate = found["global_batch_samples"] / found["simulated_seconds"]
-    return [c["name"], "plan", f"{rate:.6g}", f"{found['samples_per_second']:.6g}", f"{found['optimality_gap']:.5f}",
+    rows = found["layout"]
+    kinds = max(len({kind_of(r) for r in rows if r["stage"] == s}) for s in {r["stage"] for r in rows})
+    rates = [found["global_batch_samples"] / found[key] for key in ("simulated_seconds", "objective_seconds")]
+    return [c["name"], "plan", f"{rates[0]:.6g}", f"{rates[1]:.6g}", f"{found['optimality_gap']:.5f}",
             f"{cpu_seconds:.3f}", f"{megabytes:.0f}", found["pp_degree"], found["microbatch_count"], len(rows), kinds]
 
 
