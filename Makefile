@@ -158,7 +158,8 @@ FUZZ_JSON := json model cluster profile plan problem framework constants galvatr
 FUZZ_MAINS := $(addprefix $(OBJ)/tests/fuzz/main_,galplan.o galrun.o galplan_profile.o)
 
 # The catalogue's documents are linked in: galplan is one file.
-CATALOGUE := $(if $(wildcard schemas/catalogue/*/*.json),$(BUILD)/catalogue.c)
+CATALOGUE_FILES := $(wildcard schemas/catalogue/*/*.json schemas/catalogue/*/*.tsv schemas/catalogue/*/*/*.json schemas/catalogue/*/*/*.tsv)
+CATALOGUE := $(if $(CATALOGUE_FILES),$(BUILD)/catalogue.c)
 
 PLAN_OBJECTS := $(PLAN_SOURCES:%.c=$(OBJ)/%.o) $(CATALOGUE:$(BUILD)/%.c=$(OBJ)/%.o)
 HOST_OBJECTS := $(HOST_TWICE:%.c=$(OBJ)/%.fp32.o) $(HOST_TWICE:%.c=$(OBJ)/%.fp64.o) $(HOST_ONCE:%.c=$(OBJ)/%.o)
@@ -317,7 +318,7 @@ $(OBJ)/%.fp64.o: %.c $(BUILD)/flags
 $(OBJ)/catalogue.o: $(BUILD)/catalogue.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(COMPILE)
-$(BUILD)/catalogue.c: schemas/catalogue/embed.sh $(wildcard schemas/catalogue/*/*.json)
+$(BUILD)/catalogue.c: schemas/catalogue/embed.sh $(CATALOGUE_FILES)
 	@mkdir -p $(@D)
 	sh schemas/catalogue/embed.sh schemas/catalogue > $@
 

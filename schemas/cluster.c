@@ -1,5 +1,10 @@
 #include "schemas/cluster.h"
 
+#include <string.h>
+#include <unistd.h>
+
+#include "schemas/catalogue/catalogue.h"
+#include "schemas/cluster_words.h"
 #include "schemas/document.h"
 #include "schemas/limits.h"
 
@@ -169,6 +174,14 @@ const gal_document_form gal_cluster_form = {sizeof(gal_cluster), read_cluster, N
 
 gal_code gal_cluster_read(const char *path, gal_cluster *out, gal_error *err)
 {
+    const bool is_file = strcmp(path, "-") == 0 || access(path, F_OK) == 0;
+    const gal_catalogue_entry *entry = is_file ? NULL : gal_catalogue_find_entry("cluster", path);
+    if (entry != NULL && entry->text[0] != '{') {
+        return gal_cluster_from_words(entry->text, entry->name, out, err);
+    }
+    if (!is_file && entry == NULL && gal_cluster_is_words(path)) {
+        return gal_cluster_from_words(path, NULL, out, err);
+    }
     return gal_document_read(GAL_DOCUMENT_CLUSTER, path, out, err);
 }
 

@@ -55,7 +55,8 @@ typedef struct gal_cluster {
     gal_link_level level[GAL_LINK_LEVELS_MAX];
 } gal_cluster;
 
-/* As gal_document_read and gal_document_write (schemas/document.h); nothing is owned. */
+/* As gal_document_read and gal_document_write (schemas/document.h); nothing is owned. A path that is no file and no
+ * built-in name may be words: "8xh100" (schemas/cluster_words.h). */
 gal_code gal_cluster_read(const char *path, gal_cluster *out, gal_error *err);
 gal_code gal_cluster_write(const char *path, const gal_cluster *cluster, gal_error *err);
 /* From and to a place inside a larger document: errors stick in the document, the members go into an object that is

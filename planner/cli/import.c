@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/cli/cluster_input.h"
 #include "planner/galvatron/galvatron_files.h"
 #include "schemas/base/options.h"
 #include "schemas/limits.h"
@@ -171,7 +172,7 @@ static gal_code import_plan(const import_options *o, gal_json_doc *doc, gal_erro
         GAL_TRY(gal_galvatron_plan_write(o->output, &theirs, err));
     } else {
         GAL_TRY(gal_model_read(o->model, &model, err));
-        GAL_TRY(gal_cluster_read(o->cluster, &cluster, err));
+        GAL_TRY(gal_cli_cluster_read(o->cluster, &cluster, err));
         GAL_TRY(gal_galvatron_plan_to(&theirs, &model, &cluster, &ours, err));
         GAL_TRY(gal_plan_write(o->output, &ours, err));
     }

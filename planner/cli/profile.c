@@ -9,6 +9,7 @@
 #include "costmodel/duration.h"
 #include "planner/cli/assumed.h"
 #include "planner/cli/calibrate.h"
+#include "planner/cli/cluster_input.h"
 #include "planner/cli/profile_tables.h"
 #include "schemas/base/options.h"
 #include "schemas/limits.h"
@@ -96,7 +97,7 @@ static gal_code run(const settings *s, gal_error *err)
     gal_model model;
     gal_assumed assumed = {.model = &model, .device = &cluster.device, .batches = s->batches};
     char text[GAL_ASSUMED_TEXT_BYTES];
-    GAL_TRY(gal_cluster_read(s->cluster, &cluster, err));
+    GAL_TRY(gal_cli_cluster_read(s->cluster, &cluster, err));
     gal_profile_analytic(&cluster, &profile);
     describe(s, &profile);
     for (uint32_t i = 0; i < s->model_count; i++) {

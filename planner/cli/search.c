@@ -6,6 +6,7 @@
 
 #include "planner/cell/finalist.h"
 #include "planner/cli/assumed.h"
+#include "planner/cli/cluster_input.h"
 #include "planner/cli/next.h"
 #include "planner/cli/search_compare.h"
 #include "planner/cli/search_counts.h"
@@ -65,7 +66,7 @@ static gal_code read_durations(const gal_search_options *o, gal_profile *profile
     } else if (o->thread_count > 0) {
         GAL_TRY(gal_fail(err, GAL_ERR_USAGE, "--threads needs the --profile whose rates it is about"));
     } else {
-        GAL_TRY(gal_cluster_read(o->cluster, &cluster, err));
+        GAL_TRY(gal_cli_cluster_read(o->cluster, &cluster, err));
         *whole = cluster;
         if (o->devices != 0) {
             GAL_TRY(shrink_cluster(&cluster, o->devices, err));

@@ -8,9 +8,9 @@
 
 enum { PART_LETTERS_MIN = 4 /* of a name that is part of a word: shorter ones are part of too many */ };
 
-const char *gal_catalogue_find(const char *kind, const char *name)
+const gal_catalogue_entry *gal_catalogue_find_entry(const char *kind, const char *name)
 {
-    const char *alike = NULL;
+    const gal_catalogue_entry *alike = NULL;
     uint32_t alike_count = 0;
     for (uint32_t i = 0; i < gal_catalogue_entry_count; i++) {
         const gal_catalogue_entry *entry = &gal_catalogue_entries[i];
@@ -18,14 +18,20 @@ const char *gal_catalogue_find(const char *kind, const char *name)
             continue;
         }
         if (strcmp(entry->name, name) == 0) {
-            return entry->text;
+            return entry;
         }
         if (gal_word_same(entry->name, name)) {
-            alike = entry->text;
+            alike = entry;
             alike_count++;
         }
     }
     return alike_count == 1 ? alike : NULL;
+}
+
+const char *gal_catalogue_find(const char *kind, const char *name)
+{
+    const gal_catalogue_entry *entry = gal_catalogue_find_entry(kind, name);
+    return entry == NULL ? NULL : entry->text;
 }
 
 /* ---- suggestions ---- */

@@ -17,21 +17,20 @@ import tempfile
 
 LIMIT_SECONDS = 60
 SLOW_SECONDS, WIDE_GAP = 10, 0.05  # named at the end
-CATALOGUE = os.path.join(os.path.dirname(__file__), "..", "..", "schemas", "catalogue")
 
 
-def names(kind):
-    return sorted(f[:-5] for f in os.listdir(os.path.join(CATALOGUE, kind)) if f.endswith(".json"))
+def printed(galplan, *words):
+    """The object that a command prints."""
+    return json.loads(subprocess.run([galplan, *words], capture_output=True, check=True, text=True).stdout)
 
 
-def document_of(cluster):
-    with open(os.path.join(CATALOGUE, "clusters", cluster + ".json"), encoding="utf-8") as text:
-        return json.load(text)
+def names(galplan, kind):
+    return sorted(row["name"] for row in printed(galplan, kind, "--json")[kind])
 
 
 def dtypes_of(cluster):
     """The narrow precision of a cluster's devices, if there is one, and fp32."""
-    device = document_of(cluster)["device"]
+    device = cluster["device"]
     return [*[dtype for dtype in ("bf16", "fp16") if f"{dtype}_flops_per_second" in device][:1], "fp32"]
 
 
@@ -43,9 +42,9 @@ def limit():
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_SECONDS, LIMIT_SECONDS))
 
 
-def search(galplan, model, dtype, cluster):
+def search(galplan, model, dtype, cluster, device_count):
     """The search, exit code (below 0: stopped), seconds, megabytes, the printed object, stderr."""
-    batch = max(16, document_of(cluster)["device_count"])
+    batch = max(16, device_count)
     arguments = ["--model", model, "--dtype", dtype, "--cluster", cluster, "--batch", str(batch)]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = subprocess.Popen([galplan, "search", *arguments, "--json", "-q"], stdout=out, stderr=err,
@@ -73,8 +72,9 @@ def answer(code, found, err):
 
 def main():
     galplan, words = sys.argv[1], sys.argv[2:]
-    searches = [(m, d, c) for m in names("models") for c in names("clusters") for d in dtypes_of(c)
-                if all(w in name_of(m, d, c) for w in words)]
+    clusters = {name: printed(galplan, "clusters", name) for name in names(galplan, "clusters")}
+    searches = [(m, d, c, cluster["device_count"]) for m in names(galplan, "models") for c, cluster in clusters.items()
+                for d in dtypes_of(cluster) if all(w in name_of(m, d, c) for w in words)]
     slow, wide, bad = [], [], []
     total = 0.0
     with concurrent.futures.ThreadPoolExecutor(2) as pool:

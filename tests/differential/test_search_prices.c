@@ -33,8 +33,8 @@ static void create(trial *t)
     memset(t, 0, sizeof *t);
     assert_int_equal(gal_peer_llama(&t->profile, &err), GAL_OK);
     assert_int_equal(gal_galvatron_tables_create(&t->profile, &t->tables, &err), GAL_OK);
-    assert_int_equal(gal_model_read("schemas/catalogue/models/llama2-7b.json", &t->model, &err), GAL_OK);
-    assert_int_equal(gal_cluster_read("schemas/catalogue/clusters/h100-8.json", &t->cluster, &err), GAL_OK);
+    assert_int_equal(gal_model_read("llama2-7b", &t->model, &err), GAL_OK);
+    assert_int_equal(gal_cluster_read("h100-8", &t->cluster, &err), GAL_OK);
     t->model.sequence_length = 2048;
     assert_int_equal(gal_durations_create_analytic(&t->cluster, &t->durations, &err), GAL_OK);
     t->request = (gal_search_request){.model = &t->model,

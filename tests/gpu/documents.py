@@ -13,7 +13,7 @@ class Refused(Exception):
 
 def model_of(name, **changes):
     """A model of the catalogue without dropout, and with these changes; a step is long in coming to its learning rate."""
-    model = json.loads((ROOT / "schemas/catalogue/models" / f"{name}.json").read_text(encoding="utf-8"))
+    model = json.loads(next((ROOT / "schemas/catalogue/models").rglob(f"{name}.json")).read_text(encoding="utf-8"))
     for key in model:
         if key.endswith("_dropout"):
             model[key] = 0

@@ -13,14 +13,14 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 bad=0 fits=0 refused=0
 
-devices_of() { sed -n 's/^  "device_count": \([0-9]*\),$/\1/p' "schemas/catalogue/clusters/$1.json"; }
-
+# Name and devices of each, from the JSON lists: name, group and device_count come in this order.
 models=() clusters=()
-for file in schemas/catalogue/models/*.json; do models+=("$(basename "$file" .json)"); done
-for file in schemas/catalogue/clusters/*.json; do
-    name=$(basename "$file" .json)
-    [ "$(devices_of "$name")" -le 64 ] && clusters+=("$name")
-done
+declare -A devices_of
+mapfile -t models < <("$galplan" models --json | sed -n 's/^ *"name": "\(.*\)",$/\1/p')
+while read -r name devices; do
+    devices_of[$name]=$devices
+    [ "$devices" -le 64 ] && clusters+=("$name")
+done < <("$galplan" clusters --json | sed -n -e 's/^ *"name": "\(.*\)",$/\1/p' -e 's/^ *"device_count": \([0-9]*\),$/\1/p' | paste - -)
 
 complain() { # model cluster text
     echo "$1 on $2${dtype[1]:+ in ${dtype[1]}}: $3"
@@ -29,7 +29,7 @@ complain() { # model cluster text
 
 try() { # model cluster turn
     local devices out=$scratch/out err=$scratch/err plan=$scratch/plan.json dtype
-    devices=$(devices_of "$2")
+    devices=${devices_of[$2]}
     case $(($3 % 3)) in
     0) dtype=() ;;
     1) dtype=(--dtype bf16) ;;

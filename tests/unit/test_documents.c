@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "schemas/catalogue/catalogue.h"
+#include "schemas/catalogue/devices.h"
 #include "schemas/document.h"
 
 #define VALID "tests/fixtures/valid/"
@@ -428,7 +429,7 @@ static bool same_device(const gal_device *a, const gal_device *b)
            a->memory_fraction == b->memory_fraction;
 }
 
-/* Every cluster that ships is read under its name, and a kind of device has the same figures wherever it is. */
+/* Every cluster that ships is read under its name, and a kind of device has the figures of the table wherever it is. */
 static void test_catalogue_clusters(void **state)
 {
     (void)state;
@@ -444,12 +445,10 @@ static void test_catalogue_clusters(void **state)
             fail_msg("%s", err.text);
         }
         assert_string_equal(cluster[count].name, gal_catalogue_entries[i].name);
-        for (uint32_t j = 0; j < count; j++) {
-            const gal_device *a = &cluster[j].device;
+        for (uint32_t j = 0; j < gal_catalogue_device_count; j++) {
+            const gal_device a = gal_catalogue_device_figures(&gal_catalogue_devices[j]);
             const gal_device *b = &cluster[count].device;
-            if (strcmp(a->kind, b->kind) == 0) {
-                assert_true(same_device(a, b));
-            }
+            assert_true(strcmp(a.kind, b->kind) != 0 || same_device(&a, b));
         }
         for (uint32_t l = 1; l < cluster[count].level_count; l++) { /* further is never faster */
             assert_true(cluster[count].level[l].bytes_per_second < cluster[count].level[l - 1].bytes_per_second);

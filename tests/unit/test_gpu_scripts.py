@@ -71,7 +71,7 @@ def test_equivalence_output():
 def test_families_are_the_schemas():
     schema = json.loads((ROOT / "schemas/model.schema.json").read_text(encoding="utf-8"))
     assert all(family in json.dumps(schema) for family in check.FAMILIES)
-    listed = {json.loads(p.read_text(encoding="utf-8"))["family"] for p in (ROOT / "schemas/catalogue/models").glob("*.json")}
+    listed = {json.loads(p.read_text(encoding="utf-8"))["family"] for p in (ROOT / "schemas/catalogue/models").rglob("*.json")}
     assert listed <= check.FAMILIES
 
 
