@@ -200,6 +200,15 @@ uint32_t gal_cluster_level_between(const gal_cluster *cluster, uint32_t device_a
     return level;
 }
 
+bool gal_cluster_has_part(const gal_cluster *cluster, uint32_t devices)
+{
+    bool whole = devices >= 1 && devices <= cluster->device_count;
+    for (uint32_t i = 0; i < cluster->level_count && cluster->level[i].span_devices < devices; i++) {
+        whole = whole && devices % cluster->level[i].span_devices == 0;
+    }
+    return whole;
+}
+
 static double said_or(double said, double otherwise)
 {
     return said > 0.0 ? said : otherwise;

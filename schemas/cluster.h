@@ -70,6 +70,10 @@ void gal_device_write_members(gal_json_writer *out, const gal_device *device);
  * fp32; with tf32, fp32 is at the rate of tf32 where the device names that. */
 double gal_device_peak_flops_per_second(const gal_device *device, gal_dtype dtype, bool tf32);
 
+/* Whether a part of so many devices is a cluster too: at every level whole units of the one below, or a part of the
+ * first unit. */
+bool gal_cluster_has_part(const gal_cluster *cluster, uint32_t devices);
+
 /* The innermost level that spans both devices, 0-based. */
 uint32_t gal_cluster_level_between(const gal_cluster *cluster, uint32_t device_a, uint32_t device_b);
 

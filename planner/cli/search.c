@@ -44,6 +44,18 @@ static gal_code shrink_cluster(gal_cluster *cluster, uint32_t devices, gal_error
         return gal_fail(err, GAL_ERR_USAGE, "--devices: must be at most the cluster's %u, got %u",
                         cluster->device_count, devices);
     }
+    if (!gal_cluster_has_part(cluster, devices)) {
+        uint32_t fewer = devices, more = devices;
+        while (!gal_cluster_has_part(cluster, fewer)) {
+            fewer--;
+        }
+        while (!gal_cluster_has_part(cluster, more)) {
+            more++;
+        }
+        return gal_fail(err, GAL_ERR_USAGE,
+                        "--devices: %u are no part of %s that is built alike: take whole groups of each link, %u or %u",
+                        devices, cluster->name, fewer, more);
+    }
     gal_cluster_resize(cluster, devices);
     return GAL_OK;
 }

@@ -535,7 +535,7 @@ static gal_code bound_ties(solver *v)
         GAL_TRY(gal_fail(v->err, GAL_ERR_SYSTEM, "not enough memory to search"));
     }
     const uint32_t count = gal_stage_tables_list_ways(&v->tables, price_of(v, 0), price_of(v, stages - 1), way, room);
-    GAL_TRY(gal_table_ways_bound(way, count, v->target, bound_ways, v, &least, v->err));
+    GAL_TRY(gal_table_ways_bound(way, count, v->tables.ways.count, v->target, bound_ways, v, &least, v->err));
     v->out->bound = fmax(v->out->bound, least);
 cleanup:
     free(room);

@@ -155,16 +155,12 @@ static group take_least(search *s)
     return least;
 }
 
-gal_code gal_table_ways_bound(gal_priced_way *way, uint32_t count, double enough_seconds, gal_ways_bound *bound_of,
-                              void *context, double *least, gal_error *err)
+gal_code gal_table_ways_bound(gal_priced_way *way, uint32_t count, uint32_t way_limit, double enough_seconds,
+                              gal_ways_bound *bound_of, void *context, double *least, gal_error *err)
 {
     gal_code code = GAL_OK;
-    uint32_t most = 0; /* number of a way */
     search s = {.way = way, .bound_of = bound_of, .context = context};
-    for (uint32_t i = 0; i < count; i++) {
-        most = way[i].way > most ? way[i].way : most;
-    }
-    s.allowed = calloc((size_t)most + 1, sizeof *s.allowed);
+    s.allowed = calloc((size_t)way_limit + 1, sizeof *s.allowed);
     if (s.allowed == NULL) {
         GAL_TRY(no_memory(err));
     }

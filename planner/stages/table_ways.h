@@ -22,15 +22,16 @@ typedef struct gal_priced_way {
     double cost[2];
 } gal_priced_way;
 
-/* No choice takes less in which each holder has some way of the group, each its own; allowed[way]. Once the bound is
- * enough it need not be the best. */
+/* No choice takes less in which each holder has some way of the group, each its own; allowed[way_limit]. Once the bound
+ * is enough it need not be the best. */
 typedef gal_code gal_ways_bound(void *context, const bool *allowed, double *bound);
 
 /* The least bound of any way by itself, or enough_seconds if none has less: branch and bound, best first. The group of
  * the least bound is halved, cheap ways of what its costs differ most in from dear ones, until it is one way: of the
- * thousands of a large space those alone are looked at that are nearly the best. way[count] is put in another order.
- * GAL_ERR_SYSTEM without memory, else as bound_of. */
-gal_code gal_table_ways_bound(gal_priced_way *way, uint32_t count, double enough_seconds, gal_ways_bound *bound_of,
-                              void *context, double *least, gal_error *err);
+ * thousands of a large space those alone are looked at that are nearly the best. way[count] is put in another order;
+ * its numbers are below way_limit, which is also how many entries `allowed` has: a bound may ask of ways that are not
+ * among them. GAL_ERR_SYSTEM without memory, else as bound_of. */
+gal_code gal_table_ways_bound(gal_priced_way *way, uint32_t count, uint32_t way_limit, double enough_seconds,
+                              gal_ways_bound *bound_of, void *context, double *least, gal_error *err);
 
 #endif

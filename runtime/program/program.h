@@ -266,8 +266,9 @@ typedef struct gal_fragment {
     uint32_t first, count; /* into gal_program.instruction */
 } gal_fragment;
 
-/* Stages, ascending: those that hold a shared tensor lie in at most three ranges [first, end). */
-enum { GAL_STAGE_RANGES_MAX = 3 };
+/* Stages that hold a shared tensor, as ascending ranges [first, end) with a gap between any two. A T5 whose stages take
+ * turns at attention and FFN has one for every second stage. */
+enum { GAL_STAGE_RANGES_MAX = 128 };
 typedef struct gal_stage_set {
     uint32_t range_count;
     struct {

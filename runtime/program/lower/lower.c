@@ -347,7 +347,7 @@ gal_code gal_lower_spec(const gal_stage_spec *spec, gal_program **out, gal_error
 {
     gal_code code = GAL_OK;
     stage s;
-    GAL_TRY(gal_lower_stage_create(spec, &s));
+    GAL_TRY(gal_lower_stage_create(spec, &s, err));
     lower_fragments(&s);
     count_items(&s);
     code = s.b.out_of_memory ? GAL_ERR_SYSTEM : GAL_OK;

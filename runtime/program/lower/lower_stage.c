@@ -59,11 +59,18 @@ static bool piece_holds(const gal_stage_spec *spec, uint32_t piece, gal_shared s
     return false;
 }
 
-/* The stages with a block that holds the tensor. */
-static void find_holders(const gal_stage_spec *spec, gal_shared shared, gal_stage_set *out)
+/* A set is not cleared as a whole: most have one range of the room for many. */
+static void add_range(gal_stage_set *set, uint32_t first, uint32_t end)
+{
+    set->range[set->range_count].first = first;
+    set->range[set->range_count++].end = end;
+}
+
+/* The stages with a block that holds the tensor. GAL_ERR_DOCUMENT: they lie in more ranges than a set has. */
+static gal_code find_holders(const gal_stage_spec *spec, gal_shared shared, gal_stage_set *out, gal_error *err)
 {
     const uint32_t pieces = spec->stage_count * (spec->chunk_count == 0 ? 1 : spec->chunk_count);
-    *out = (gal_stage_set){0};
+    out->range_count = 0;
     for (uint32_t s = 0; s < spec->stage_count; s++) {
         bool holds = false;
         for (uint32_t piece = s; piece < pieces && !holds; piece += spec->stage_count) {
@@ -75,25 +82,35 @@ static void find_holders(const gal_stage_spec *spec, gal_shared shared, gal_stag
         if (out->range_count > 0 && out->range[out->range_count - 1].end == s) {
             out->range[out->range_count - 1].end++;
         } else {
-            GAL_ASSERT(out->range_count < GAL_STAGE_RANGES_MAX);
-            out->range[out->range_count].first = s;
-            out->range[out->range_count++].end = s + 1;
+            if (out->range_count == GAL_STAGE_RANGES_MAX) {
+                return gal_fail(err, GAL_ERR_DOCUMENT,
+                                "stage %u: stages with and without a shared tensor take turns more than %d times: cut "
+                                "the pipeline so that neighbouring stages hold it",
+                                s, GAL_STAGE_RANGES_MAX);
+            }
+            add_range(out, s, s + 1);
         }
     }
+    return GAL_OK;
 }
 
-static void describe_holders(const gal_stage_spec *spec, gal_stage_set holders[GAL_SHARED_COUNT])
+static gal_code describe_holders(const gal_stage_spec *spec, gal_stage_set holders[GAL_SHARED_COUNT], gal_error *err)
 {
+    gal_code code = GAL_OK;
     const uint32_t last = spec->stage_count - 1;
-    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT; shared++) {
+    for (uint32_t shared = 0; shared < GAL_SHARED_COUNT && code == GAL_OK; shared++) {
+        gal_stage_set *set = &holders[shared];
+        set->range_count = 0;
         if (spec->first_block != NULL) {
-            find_holders(spec, (gal_shared)shared, &holders[shared]);
+            code = find_holders(spec, (gal_shared)shared, set, err);
         } else if (shared == GAL_SHARED_TABLE && last > 0) {
-            holders[shared] = (gal_stage_set){2, {{0, 1}, {last, last + 1}}};
+            add_range(set, 0, 1);
+            add_range(set, last, last + 1);
         } else {
-            holders[shared] = (gal_stage_set){1, {{0, last + 1}}};
+            add_range(set, 0, last + 1);
         }
     }
+    return code;
 }
 
 static gal_code allocate(stage *s, const gal_stage_spec *spec)
@@ -122,7 +139,7 @@ static gal_code allocate(stage *s, const gal_stage_spec *spec)
     return s->b.out_of_memory ? GAL_ERR_SYSTEM : GAL_OK;
 }
 
-static void describe(stage *s)
+static gal_code describe(stage *s, gal_error *err)
 {
     const gal_stage_spec *spec = s->b.spec;
     gal_program *p = s->b.program;
@@ -139,7 +156,7 @@ static void describe(stage *s)
     p->first_block = spec->block[0].block;
     gal_atoms_of(spec->device_count, &p->atoms);
     p->host_norm_buffer = GAL_NO_BUFFER;
-    describe_holders(spec, p->holders);
+    return describe_holders(spec, p->holders, err);
 }
 
 gal_schedule_place gal_lower_stage_place(const stage *s)
@@ -292,14 +309,14 @@ uint32_t gal_lower_relayout_buffer(stage *s, uint32_t block, const gal_layout *l
     return buffer;
 }
 
-gal_code gal_lower_stage_create(const gal_stage_spec *spec, stage *out)
+gal_code gal_lower_stage_create(const gal_stage_spec *spec, stage *out, gal_error *err)
 {
     memset(out, 0, offsetof(stage, few_blocks));
-    const gal_code code = allocate(out, spec);
+    gal_code code = allocate(out, spec);
+    code = code == GAL_OK ? describe(out, err) : code;
     if (code != GAL_OK) {
         return code;
     }
-    describe(out);
     cut_chunks(out);
     for (uint32_t c = 0; c < out->chunk_count; c++) {
         make_blocks(out, &out->chunk[c]);

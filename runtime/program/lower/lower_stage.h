@@ -40,9 +40,10 @@ typedef struct gal_lower_stage {
 } gal_lower_stage;
 
 /* Sets out up to its first instruction: blocks, conversions, results and ports of every chunk. spec must outlive it.
- * GAL_ERR_SYSTEM: no memory for the stage itself; what is short of memory later sets out->b.out_of_memory. Either way
- * it is for gal_lower_stage_free. */
-gal_code gal_lower_stage_create(const gal_stage_spec *spec, gal_lower_stage *out);
+ * GAL_ERR_SYSTEM: no memory for the stage itself; what is short of memory later sets out->b.out_of_memory.
+ * GAL_ERR_DOCUMENT: a shared tensor lies in more than GAL_STAGE_RANGES_MAX runs of stages. In any case it is for
+ * gal_lower_stage_free. */
+gal_code gal_lower_stage_create(const gal_stage_spec *spec, gal_lower_stage *out, gal_error *err);
 
 /* What it owns, its program with it. */
 void gal_lower_stage_free(gal_lower_stage *s);
