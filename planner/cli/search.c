@@ -317,7 +317,7 @@ static gal_code run(gal_search_options *o, gal_error *err)
     GAL_TRY(gal_search_prices_algorithm(o->prices, o->algorithm, &algorithm, err));
     GAL_TRY(read_durations(o, &profile, &durations, &whole, err));
     request.durations = durations;
-    assumed.device = &gal_durations_cluster(durations)->device;
+    assumed.device = &whole.device;
     GAL_TRY(
         gal_model_choose(o->model, &o->arithmetic, gal_device_dtypes(assumed.device), &model, &assumed.origins, err));
     if (request.batches.count > 0) {

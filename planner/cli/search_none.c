@@ -160,10 +160,11 @@ static void print_memory(const gal_no_plan *none)
 
 static void print_repair(const gal_repair *repair)
 {
-    char host[GAL_FIGURE_TEXT_BYTES];
+    char host[GAL_FIGURE_TEXT_BYTES], rate[GAL_FIGURE_TEXT_BYTES], step[GAL_FIGURE_TEXT_BYTES];
     fprintf(stderr, "  %-44s  ", repair->options);
     if (repair->step_seconds > 0.0) {
-        fprintf(stderr, "%.3g samples/s, %.4g s a step", repair->samples_per_second, repair->step_seconds);
+        fprintf(stderr, "step %s s, %s samples/s", gal_figure_text(repair->step_seconds, step),
+                gal_figure_text(repair->samples_per_second, rate));
     } else {
         fprintf(stderr, "fits; there was no time for its seconds");
     }
