@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Ranks that share a device, their communication staged through the host, against the host's engine: see cuda_world.c.
 # test_cuda_world.sh [BUILD]: the folder that make wrote to (default build).
-# timeout_seconds: 240 cores: 1
+# timeout_seconds: 600 cores: 1
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 4
 # Open MPI keeps allocations until the process ends; they are not ours to free.

@@ -18,14 +18,15 @@ status=0
 mkdir "$scratch/tests"
 ln -s "$root/tests/demo" "$scratch/tests/demo"
 cat README.md LICENSE >"$scratch/book.txt"
+printf 'model,gpus,tp,global_batch\ngpt2-small,8,2,64\n' >"$scratch/layouts.csv"
 cd "$scratch" || exit 1
 
 # Indented lines that begin with a program, up to two blanks, behind which the README says what it is; and what stands
-# between backquotes in a line of prose.
+# between backquotes in a line of prose. Commands with a file of the reader's own or a NAME to fill in are left out.
 section=$(sed -n '/^## Five minutes/,/^## What is there/p' "$root/README.md")
 commands=$(
     sed -n 's/^    \(gal\(plan\|run\) [^ ].*\)/\1/p' <<<"$section" | sed 's/   *[a-z].*//'
-    grep -o '`galplan [^`]*`' <<<"$section" | tr -d '`'
+    grep -o '`galplan [^`]*`' <<<"$section" | tr -d '`' | grep -v 'NAME\|measured\.csv'
 )
 
 run() { # command line

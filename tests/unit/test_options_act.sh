@@ -149,7 +149,7 @@ for list in models clusters; do
         for name in $listed; do galplan $list "$name" | galplan check - || exit 1; done >/dev/null
     verdict "$list: every name is a good document"
 done
-refuses "unknown model 'gpt9'" galplan models gpt9
+refuses "no model 'gpt9' ships with galplan" galplan models gpt9
 verdict 'models: unknown name'
 
 # ---- a full disk ----
@@ -184,7 +184,7 @@ fi
 # ---- help ----
 
 for command in models clusters search; do
-    galplan $command --help | sed -n '/^Examples:/,$s/^  //p' >examples
+    galplan $command --help | sed -n '/^Examples:/,/^$/s/^  //p' >examples
     [ -s examples ] && bash -e examples >said 2>&1 || { cat said; false; }
     verdict "$command --help: the examples run"
 done

@@ -27,7 +27,8 @@ same() { # cluster model search-options...: by --cluster and by --profile
     ./galplan check profile.json >/dev/null || return 1
     ./galplan search --model "$model" --cluster "$cluster" "$@" -o straight.json >straight.txt || return 1
     ./galplan search --model "$model" --profile profile.json "$@" -o profiled.json >profiled.txt || return 1
-    cmp straight.txt profiled.txt && cmp <(without_hash straight.json) <(without_hash profiled.json)
+    # The next commands name the profile.
+    cmp <(sed '/^next:/,$d' straight.txt) <(sed '/^next:/,$d' profiled.txt) && cmp <(without_hash straight.json) <(without_hash profiled.json)
 }
 
 same titan-8 "$valid/model.json" --microbatches 1,2,4
