@@ -5,17 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/narrow.h"
 #include "runtime/train/checkpoint_folder.h"
+#include "runtime/train/safetensors_leftovers.h"
 #include "runtime/train/weights.h"
-#include "schemas/base/json.h"
 
-enum { LENGTH_BYTES = 8, CHUNK_ELEMENTS = 1 << 14, KEY_BYTES = GAL_PARAMETER_NAME_BYTES + 16, SHAPE_BYTES = 96 };
-
-static const uint64_t header_bytes_max = UINT64_C(100) << 20; /* of the format */
+enum { LENGTH_BYTES = 8, CHUNK_ELEMENTS = 1 << 14, SHAPE_BYTES = 96 };
 
 /* ---- what both directions share ---- */
 
@@ -25,14 +22,12 @@ static gal_code system_error(const char *what, const char *path, gal_error *err)
 }
 
 /* All bytes at that place, or an error. */
-static bool transfer(int file, bool writes, void *bytes, uint64_t count, uint64_t offset)
+static bool put_bytes(int file, const void *bytes, uint64_t count, uint64_t offset)
 {
     for (uint64_t done = 0; done < count;) {
-        char *at = (char *)bytes + done;
-        const ssize_t moved = writes ? pwrite(file, at, count - done, (off_t)(offset + done))
-                                     : pread(file, at, count - done, (off_t)(offset + done));
+        const ssize_t moved = pwrite(file, (const char *)bytes + done, count - done, (off_t)(offset + done));
         if (moved == 0) {
-            errno = EIO; /* the file ends here */
+            errno = EIO;
         }
         if (moved <= 0 && errno != EINTR) {
             return false;
@@ -61,14 +56,14 @@ static void put_chunk(mover *m, uint64_t global_index, uint64_t offset_bytes, ui
     const gal_checkpoint_state *s = m->state;
     const uint64_t item = gal_dtype_bytes(m->dtype), bytes = count * item;
     s->ops->read(s->memory, offset_bytes, m->arena, bytes);
-    m->failed = m->failed || !transfer(m->file, true, m->arena, bytes, m->begin + global_index * item);
+    m->failed = m->failed || !put_bytes(m->file, m->arena, bytes, m->begin + global_index * item);
 }
 
 static void get_chunk(mover *m, uint64_t global_index, uint64_t offset_bytes, uint64_t count)
 {
     const gal_checkpoint_state *s = m->state;
     const uint64_t item = m->file_item_bytes;
-    if (m->failed || !transfer(m->file, false, m->bytes, count * item, m->begin + global_index * item)) {
+    if (m->failed || !gal_safetensors_read(m->file, m->bytes, count * item, m->begin + global_index * item)) {
         m->failed = true;
         return;
     }
@@ -182,14 +177,15 @@ static gal_code make_header(const gal_program *whole, char **text, size_t *byte_
     return GAL_OK;
 }
 
-static gal_code create_file(const char *path, char *header, size_t header_bytes, uint64_t data_bytes, gal_error *err)
+static gal_code create_file(const char *path, const char *header, size_t header_bytes, uint64_t data_bytes,
+                            gal_error *err)
 {
     const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (file < 0) {
         return system_error("create", path, err);
     }
     gal_code code = GAL_OK;
-    if (!transfer(file, true, header, header_bytes, 0) || ftruncate(file, (off_t)(header_bytes + data_bytes)) != 0) {
+    if (!put_bytes(file, header, header_bytes, 0) || ftruncate(file, (off_t)(header_bytes + data_bytes)) != 0) {
         code = system_error("write", path, err);
     }
     if (close(file) != 0 && code == GAL_OK) {
@@ -342,70 +338,6 @@ static const struct element {
     void (*widen)(const void *from, double *to, uint64_t count);
 } elements_of[] = {{8, widen_f64}, {4, widen_f32}, {2, widen_f16}, {2, widen_bf16}};
 
-typedef struct source {
-    const char *path;
-    int file;
-    uint64_t data_begin, data_bytes;
-    gal_json_doc *header;
-} source;
-
-static gal_code open_source(const char *path, source *out, gal_error *err)
-{
-    gal_code code = GAL_OK;
-    struct stat about;
-    unsigned char length[LENGTH_BYTES];
-    uint64_t header_bytes = 0;
-    char *text = NULL;
-    out->path = path;
-    out->file = open(path, O_RDONLY | O_CLOEXEC);
-    if (out->file < 0 || fstat(out->file, &about) != 0) {
-        return system_error("open", path, err);
-    }
-    if (!S_ISREG(about.st_mode) || about.st_size < LENGTH_BYTES ||
-        !transfer(out->file, false, length, sizeof length, 0)) {
-        return gal_fail(err, GAL_ERR_DOCUMENT, "%s: no safetensors file: it is shorter than its first %d bytes", path,
-                        LENGTH_BYTES);
-    }
-    for (uint32_t i = LENGTH_BYTES; i-- > 0;) {
-        header_bytes = header_bytes << 8 | length[i];
-    }
-    const uint64_t behind = (uint64_t)about.st_size - LENGTH_BYTES;
-    if (header_bytes > header_bytes_max || header_bytes > behind) {
-        return gal_fail(err, GAL_ERR_DOCUMENT, "%s: no safetensors file: a header of %llu bytes, and %llu are there",
-                        path, (unsigned long long)header_bytes, (unsigned long long)behind);
-    }
-    out->data_begin = LENGTH_BYTES + header_bytes;
-    out->data_bytes = behind - header_bytes;
-    text = malloc(header_bytes + 1);
-    code = text != NULL ? GAL_OK : gal_fail(err, GAL_ERR_SYSTEM, "out of memory: header of %s", path);
-    GAL_TRY(code);
-    if (!transfer(out->file, false, text, header_bytes, LENGTH_BYTES)) {
-        GAL_TRY(system_error("read", path, err));
-    }
-    GAL_TRY(gal_json_open_text(path, text, header_bytes, &out->header, err));
-cleanup:
-    free(text);
-    return code;
-}
-
-static void close_source(source *from)
-{
-    gal_json_close(from->header);
-    if (from->file >= 0) {
-        (void)close(from->file);
-    }
-}
-
-/* The key under which the tensor stands, or false. */
-static bool find_key(const gal_json_cursor *root, const char *name, char key[KEY_BYTES])
-{
-    (void)snprintf(key, KEY_BYTES, "%s", name);
-    if (!gal_json_has(root, key)) {
-        (void)snprintf(key, KEY_BYTES, "transformer.%s", name);
-    }
-    return gal_json_has(root, key);
-}
-
 static void print_shape(const uint64_t *dims, uint32_t count, char text[SHAPE_BYTES])
 {
     int used = 0;
@@ -416,14 +348,14 @@ static void print_shape(const uint64_t *dims, uint32_t count, char text[SHAPE_BY
 }
 
 /* Where a tensor lies and how; errors are kept in the header's document. */
-static void read_entry(const source *from, const gal_json_cursor *root, const char *key, const gal_parameter *p,
-                       mover *m)
+static void read_entry(const gal_safetensors_file *from, const char *key, const gal_parameter *p, mover *m)
 {
     uint32_t count = 0;
     const uint64_t elements = gal_tensor_elements(p);
     uint64_t wanted[GAL_PUBLIC_DIMS_MAX];
     const uint32_t wanted_count = gal_parameter_public_shape(p, wanted);
-    const gal_json_cursor at = gal_json_object(root, key);
+    const gal_json_cursor root = gal_json_root(from->header);
+    const gal_json_cursor at = gal_json_object(&root, key);
     const struct element *element = &elements_of[gal_json_enum(&at, "dtype", dtype_names, 4)];
     const gal_json_cursor shape = gal_json_array(&at, "shape", 0, 8, &count);
     bool same = count == wanted_count;
@@ -442,31 +374,32 @@ static void read_entry(const source *from, const gal_json_cursor *root, const ch
     if (end - begin != elements * element->bytes) {
         gal_json_error(&offsets, "must be %llu bytes apart", (unsigned long long)(elements * element->bytes));
     }
+    m->file = from->descriptor;
     m->begin = from->data_begin + begin;
     m->file_item_bytes = element->bytes;
     m->widen = element->widen;
 }
 
-static gal_code read_own(source *from, const gal_checkpoint_state *state, gal_error *err)
+static gal_code read_own(const gal_safetensors_set *set, const gal_checkpoint_state *state, gal_error *err)
 {
     gal_code code = GAL_OK;
     mover *m = calloc(1, sizeof *m);
     if (m == NULL) {
         return gal_fail(err, GAL_ERR_SYSTEM, "out of memory: weights");
     }
-    *m = (mover){.state = state, .file = from->file};
-    const gal_json_cursor root = gal_json_root(from->header);
+    *m = (mover){.state = state};
     for (uint32_t i = 0; i < state->program->parameter_count; i++) {
         const gal_parameter *p = &state->program->parameter[i];
-        char key[KEY_BYTES];
-        if (!find_key(&root, p->name, key)) {
-            GAL_TRY(gal_fail(err, GAL_ERR_DOCUMENT, "%s: there is no tensor \"%s\"", from->path, p->name));
+        const gal_safetensors_entry *entry = gal_safetensors_entry_of(set, p->name);
+        if (entry == NULL) {
+            GAL_TRY(gal_fail(err, GAL_ERR_DOCUMENT, "%s: there is no tensor \"%s\"", set->path, p->name));
         }
-        read_entry(from, &root, key, p, m);
-        GAL_TRY(gal_json_status(from->header, err));
+        const gal_safetensors_file *file = &set->file[entry->file];
+        read_entry(file, entry->name, p, m);
+        GAL_TRY(gal_json_status(file->header, err));
         move_tensor(m, p);
         if (m->failed) {
-            GAL_TRY(system_error("read", from->path, err));
+            GAL_TRY(system_error("read", file->path, err));
         }
     }
 cleanup:
@@ -474,12 +407,28 @@ cleanup:
     return code;
 }
 
-gal_code gal_safetensors_load(const char *path, const gal_checkpoint_state *state, const gal_world *world,
-                              gal_error *err)
+/* Every rank has the same headers, so one looks for all. */
+static gal_code check_names(const gal_safetensors_set *set, const gal_checkpoint_state *state, const gal_log *log,
+                            gal_error *err)
 {
-    source from = {.file = -1};
-    gal_code code = open_source(path, &from, err);
-    code = code == GAL_OK ? read_own(&from, state, err) : code;
-    close_source(&from);
-    return gal_world_agree(world, code, err);
+    gal_program *whole = NULL;
+    gal_code code = lower_whole(&state->plan->model, &whole, err);
+    code = code == GAL_OK ? gal_safetensors_check_leftovers(set, &state->plan->model, whole, log, err) : code;
+    gal_program_free(whole);
+    return code;
+}
+
+gal_code gal_safetensors_load(const char *path, const gal_checkpoint_state *state, const gal_world *world,
+                              const gal_log *log, gal_error *err)
+{
+    gal_safetensors_set set = {0};
+    gal_code code = gal_safetensors_set_open(path, &set, err);
+    if (code == GAL_OK && gal_world_rank(world) == 0) {
+        code = check_names(&set, state, log, err);
+    }
+    GAL_TRY(gal_world_agree(world, code, err));
+    GAL_TRY(gal_world_agree(world, read_own(&set, state, err), err));
+cleanup:
+    gal_safetensors_set_close(&set);
+    return code;
 }

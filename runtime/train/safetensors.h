@@ -10,6 +10,7 @@
 #define GAL_RUNTIME_TRAIN_SAFETENSORS_H
 
 #include "runtime/train/checkpoint.h"
+#include "schemas/base/log.h"
 
 /* Collective; all ranks get the same code and text. */
 
@@ -20,10 +21,11 @@ gal_code gal_safetensors_probe(const char *path, const gal_world *world, gal_err
 gal_code gal_safetensors_save(const char *path, const gal_checkpoint_state *state, const gal_world *world,
                               gal_error *err);
 
-/* Sets the rank's weights; the rest of the state is left alone. A tensor may stand under its name or behind
- * "transformer."; other tensors are passed over. GAL_ERR_SYSTEM: cannot be read; GAL_ERR_DOCUMENT: the header is not
- * what the format says, a tensor is missing or has another shape. */
+/* Sets the rank's weights; the rest of the state is left alone. path: as gal_safetensors_set_open has it, one file or
+ * several. A tensor may stand under its name or behind "transformer."; tensors without a place in the model are refused
+ * or told as safetensors_leftovers.h says. A rank reads its own elements alone. GAL_ERR_SYSTEM: cannot be read;
+ * GAL_ERR_DOCUMENT: a header is not what the format says, a tensor is missing, has another shape, or is left over. */
 gal_code gal_safetensors_load(const char *path, const gal_checkpoint_state *state, const gal_world *world,
-                              gal_error *err);
+                              const gal_log *log, gal_error *err);
 
 #endif

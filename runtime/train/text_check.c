@@ -38,6 +38,7 @@ static const magic magics[] = {
     {"\x80\x04\x95", 3, "a pickle of Python"},
     {"MMIDIDX", 7, "an index of Megatron-LM (.idx)"},
     {"%PDF-", 5, "a PDF file"},
+    {"GGUF", 4, "a GGUF file"},
     {"\xff\xfe\0\0", 4, "text in UTF-32"},
     {"\0\0\xfe\xff", 4, "text in UTF-32"},
     {"\xff\xfe", 2, "text in UTF-16"},

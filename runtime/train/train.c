@@ -220,7 +220,7 @@ static gal_code start_anew(run *r, gal_error *err)
     const gal_code code = gal_world_agree(&r->world, gal_storage_status(state.memory->storage, err), err);
     return code != GAL_OK || r->options->weights_path == NULL
                ? code
-               : gal_safetensors_load(r->options->weights_path, &state, &r->world, err);
+               : gal_safetensors_load(r->options->weights_path, &state, &r->world, r->options->log, err);
 }
 
 static void choose_evaluation(run *r)

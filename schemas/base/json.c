@@ -308,19 +308,24 @@ static const char *text_at(const gal_json_cursor *at)
     return ((const cJSON *)at->node)->valuestring;
 }
 
-void gal_json_string(const gal_json_cursor *at, const char *key, char *buffer, size_t capacity)
+void gal_json_text(const gal_json_cursor *at, char *buffer, size_t capacity)
 {
-    gal_json_cursor child = member(at, key);
-    const char *text = text_at(&child);
+    const char *text = text_at(at);
     buffer[0] = '\0';
     if (text == NULL) {
         return;
     }
     if (strlen(text) >= capacity) {
-        gal_json_record(&child, GAL_JSON_AT_VALUE, GAL_JSON_GOT_VALUE, "must have at most %zu bytes", capacity - 1);
+        gal_json_record(at, GAL_JSON_AT_VALUE, GAL_JSON_GOT_VALUE, "must have at most %zu bytes", capacity - 1);
         return;
     }
     memcpy(buffer, text, strlen(text) + 1);
+}
+
+void gal_json_string(const gal_json_cursor *at, const char *key, char *buffer, size_t capacity)
+{
+    const gal_json_cursor child = member(at, key);
+    gal_json_text(&child, buffer, capacity);
 }
 
 uint32_t gal_json_enum(const gal_json_cursor *at, const char *key, const char *const *names, uint32_t name_count)

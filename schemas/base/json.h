@@ -49,8 +49,9 @@ bool gal_json_is_null(const gal_json_cursor *at, const char *key); /* present an
 /* The members one after the other, for files of others whose keys say what they are: *child starts as {0} and is each
  * in turn, marked as known, with its key. False behind the last one and after an error. */
 bool gal_json_next_member(const gal_json_cursor *at, gal_json_cursor *child);
-/* The value itself: it must be a number within the bounds, or an object. */
+/* The value itself: it must be a number within the bounds, a string (copied as by gal_json_string), or an object. */
 double gal_json_number(const gal_json_cursor *at, double min, double max);
+void gal_json_text(const gal_json_cursor *at, char *buffer, size_t capacity);
 bool gal_json_is_object(const gal_json_cursor *at);
 
 /* Required members, bounds inclusive (errors call a minimum of DBL_MIN "> 0", a maximum of GAL_JSON_BELOW_ONE "< 1").

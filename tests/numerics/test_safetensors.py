@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Weights as safetensors files: what 4 ranks write, another plan and another dtype read, and what is refused.
+"""Weights as safetensors files: what 4 ranks write, another plan and another dtype read, in one file or in shards, and
+what is refused.
 timeout_seconds: 240 cores: 1"""
 import json
 import os
 import pathlib
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -218,6 +220,93 @@ def narrow(folder, tensors):
         verdict(f"{dtype} is read exactly", code == 0 and all(floats(got[n][2], "F64") == w for n, w in wanted.items()), errors)
 
 
+def shards(folder, tensors, place, index=None):
+    """Writes tensors where place says, {tensor: file}, with an index of index (default: place) beside them."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name in sorted(set(place.values())):
+        write(folder / name, {t: tensors[t] for t in tensors if place[t] == name})
+    document = {"metadata": {"total_size": 1}, "weight_map": index or place}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(document))
+
+
+def loads_in_shards(folder, tensors, loss_plan):
+    """Two files with an index, and a folder with one file, give the bytes of the one file; faults name the file."""
+    place = {t: f"model-0000{1 + i % 2}-of-00002.safetensors" for i, t in enumerate(tensors)}
+    parts, out = folder / "parts", folder / "out.safetensors"
+    first, second = list(tensors)[:2]
+    shards(parts, tensors, place)
+
+    def run(path, plan="serial.json", ranks=1):
+        out.unlink(missing_ok=True)
+        code, errors, _ = galrun(folder / plan, folder, ranks, "--steps", 0, "--weights", path, "--export", out)
+        return code, errors
+
+    def same(name, path, *ranks):
+        code, errors = run(path, *ranks)
+        verdict(name, code == 0 and out.read_bytes() == (folder / "many.safetensors").read_bytes(), errors)
+
+    def refused(name, *expected, path=parts, code=3):
+        got, errors = run(path)
+        lines = errors.strip().splitlines()
+        verdict(f"refused: {name}", got == code and len(lines) == 1 and all(e in lines[0] for e in expected), errors)
+
+    same("an index is read", parts / "model.safetensors.index.json")
+    same("a folder with an index is read", parts)
+    same("and by 4 ranks", parts, loss_plan, 4)
+    (parts / "model.safetensors").write_bytes((folder / "many.safetensors").read_bytes())
+    refused("a folder with both", "give the one that is meant")
+    (parts / "model.safetensors.index.json").unlink()
+    same("a folder with one file is read", parts)
+    (parts / "model.safetensors").unlink()
+    refused("a folder with neither", "parts has neither model.safetensors nor model.safetensors.index.json")
+    shards(parts, tensors, place)
+    (parts / place[second]).unlink()
+    refused("a missing shard", f"cannot open {parts / place[second]}", code=4)
+    shards(parts, tensors, place, {**place, second: place[first]})
+    refused("a tensor in another shard", place[first], f'the index puts tensor "{second}" there')
+    shards(parts, tensors, place, {**place, "x": place[first]})
+    refused("a tensor that its shard lacks", place[first], 'the index puts tensor "x" there')
+    shards(parts, tensors, place, {t: f for t, f in place.items() if t != second})
+    refused("a tensor outside the index", place[second], f'"{second}" is not in the index')
+    shards(parts, tensors, place)
+    write(parts / place[first], {t: tensors[t] for t in tensors if place[t] == place[first] or t == second})
+    refused("a tensor in two shards", f'"{second}" is in two files', place[first], place[second])
+    shards(parts, tensors, place, {**place, second: "../" + place[second]})
+    refused("a shard outside the folder", "must be the name of a file beside the index")
+    (folder / "model.pt").write_bytes(b"PK\x03\x04" + bytes(60))
+    refused("a file of PyTorch", "model.pt", "this is a zip file", "save_pretrained", path=folder / "model.pt")
+
+
+def leftovers(folder, tensors):
+    """No tensor is passed over in silence."""
+    path, dtype = folder / "left.safetensors", next(iter(tensors.values()))[0]
+    vector = (dtype, [1], bytes(8))
+
+    def run(more, *arguments):
+        write(path, {**tensors, **more})
+        command = [GALRUN, folder / "serial.json", "--data", folder / "text", "--evaluate-batches", "1", "--steps", "0",
+                   "--weights", path, *arguments]
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    code, errors = run({f"h.9.{x}.weight": vector for x in ("ln_1", "ln_2")}, "-q")
+    verdict("refused: layers that the model does not have", code == 3 and 'no place for 2 of' in errors and
+            'the first is "h.9.ln_1.weight"' in errors, errors)
+    name = next(iter(tensors))
+    code, errors = run({"transformer." + name: tensors[name]}, "-q")
+    verdict("refused: a tensor under both of its names", code == 3 and f'"transformer.{name}"' in errors, errors)
+    code, errors = run({"h.0.attn.bias": vector, "h.0.attn.masked_bias": vector, "other": vector})
+    verdict("masks and others' tensors are told once", code == 0 and errors.count("left out") == 1 and
+            "3 tensors have no part" in errors and "h.0.attn.bias, h.0.attn.masked_bias, other" in errors, errors)
+    if "lm_head.weight" not in tensors:
+        code, errors = run({"lm_head.weight": tensors["wte.weight"]})
+        verdict("a tied table may stand twice", code == 0 and "left out" not in errors, errors)
+        dtype, shape, values = tensors["wte.weight"]
+        code, errors = run({"lm_head.weight": (dtype, shape, values[:-1] + bytes([values[-1] ^ 1]))}, "-q")
+        verdict("refused: a tied table with two values", code == 3 and "their values differ" in errors, errors)
+
+
 def refusals(folder, tensors):
     path = folder / "bad.safetensors"
     first = next(iter(tensors))
@@ -264,6 +353,8 @@ def main():
         tensors = read(folder / "many.safetensors")
         narrow(folder, tensors)
         refusals(folder, tensors)
+        loads_in_shards(folder, tensors, "plan.json")
+        leftovers(folder, tensors)
         code, errors, _ = galrun(folder / "serial.json", folder, 1, "--weights", "x", "--resume", "y")
         verdict("refused: --weights with --resume", code == 2 and "give one of them" in errors, errors)
         code, errors, _ = galrun(folder / "serial.json", folder, 1, "--steps", 0, "--export", "/nowhere/w.safetensors")
