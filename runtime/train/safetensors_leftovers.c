@@ -99,11 +99,15 @@ typedef struct leftovers {
     char list[LIST_BYTES]; /* names of the first others */
 } leftovers;
 
+/* The names come from a file of others and go to a terminal: control characters become '?'. */
 static void note_other(leftovers *found, const char *name)
 {
     const size_t used = strlen(found->list);
     if (found->other_count++ < LISTED_NAMES_MAX) {
         (void)snprintf(found->list + used, sizeof found->list - used, "%s%s", used > 0 ? ", " : "", name);
+    }
+    for (char *c = found->list + used; *c != '\0'; c++) {
+        *c = (unsigned char)*c < ' ' || *c == '\x7f' ? '?' : *c;
     }
 }
 

@@ -299,6 +299,8 @@ def leftovers(folder, tensors):
     code, errors = run({"h.0.attn.bias": vector, "h.0.attn.masked_bias": vector, "other": vector})
     verdict("masks and others' tensors are told once", code == 0 and errors.count("left out") == 1 and
             "3 tensors have no part" in errors and "h.0.attn.bias, h.0.attn.masked_bias, other" in errors, errors)
+    code, errors = run({"a\n\x1b[1mb": vector})
+    verdict("a name is told without control characters", code == 0 and "left out: a??[1mb\n" in errors, errors)
     if "lm_head.weight" not in tensors:
         code, errors = run({"lm_head.weight": tensors["wte.weight"]})
         verdict("a tied table may stand twice", code == 0 and "left out" not in errors, errors)
