@@ -112,6 +112,28 @@ static void read_rope_scaling(const gal_json_cursor *at, gal_rotary_scaling *out
     gal_json_accept_unknown(at);
 }
 
+/* transformers 5 writes the base and its scaling into one object, rope_parameters; before, they were rope_theta and
+ * rope_scaling. */
+static void read_rotary(const gal_json_cursor *root, gal_model *out)
+{
+    const bool together = is_given(root, "rope_parameters"), apart = is_given(root, "rope_theta");
+    const char *key = together ? "rope_parameters" : "rope_scaling";
+    out->rotary_base = optional_f64(root, "rope_theta", 10000.0, 1.0, 1e12);
+    if (!is_given(root, key)) {
+        return;
+    }
+    const gal_json_cursor scaling = gal_json_object(root, key);
+    read_rope_scaling(&scaling, &out->rotary_scaling);
+    const double base = together ? optional_f64(&scaling, "rope_theta", out->rotary_base, 1.0, 1e12) : out->rotary_base;
+    if (apart && base != out->rotary_base) {
+        gal_json_member_error(root, "rope_theta", "must be equal to /rope_parameters/rope_theta");
+    }
+    if (optional_f64(&scaling, "partial_rotary_factor", 1.0, 0.0, 1.0) != 1.0) {
+        gal_json_member_error(&scaling, "partial_rotary_factor", "must be 1: positions turn whole heads here");
+    }
+    out->rotary_base = base;
+}
+
 static void read_llama(const gal_json_cursor *root, gal_model *out)
 {
     out->family = GAL_FAMILY_LLAMA;
@@ -132,15 +154,11 @@ static void read_llama(const gal_json_cursor *root, gal_model *out)
     out->activation = GAL_ACTIVATION_SILU;
     read_activation(root, "hidden_act", out);
     out->norm_epsilon = optional_f64(root, "rms_norm_eps", 1e-6, GAL_POSITIVE_MIN, 1.0);
-    out->rotary_base = optional_f64(root, "rope_theta", 10000.0, 1.0, 1e12);
+    read_rotary(root, out);
     out->attention_dropout = optional_f64(root, "attention_dropout", 0.0, 0.0, GAL_JSON_BELOW_ONE);
     out->tied_embeddings = optional_bool(root, "tie_word_embeddings", false);
     refuse_variant(root, "attention_bias", true);
     refuse_variant(root, "mlp_bias", true);
-    if (is_given(root, "rope_scaling")) {
-        gal_json_cursor scaling = gal_json_object(root, "rope_scaling");
-        read_rope_scaling(&scaling, &out->rotary_scaling);
-    }
 }
 
 static void read_qwen2(const gal_json_cursor *root, gal_model *out)
@@ -334,6 +352,9 @@ void gal_model_read_hugging_face(const gal_json_cursor *root, gal_model *out)
     const uint32_t type = gal_json_enum(root, "model_type", type_names, sizeof types / sizeof types[0]);
     gal_model_defaults(out);
     (void)snprintf(out->name, sizeof out->name, "%s", type_names[type]);
+    if (is_given(root, "quantization_config")) {
+        gal_json_member_error(root, "quantization_config", "must be left out: quantized weights are not trained");
+    }
     types[type].read(root, out);
     out->initial_standard_deviation =
         optional_f64(root, "initializer_range", out->initial_standard_deviation, GAL_POSITIVE_MIN, 10.0);

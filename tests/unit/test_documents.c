@@ -377,6 +377,8 @@ static void test_windows(void **state)
     assert_true(model.rotary_base == 500000.0 && model.norm_epsilon == 1e-5 && !model.qkv_bias);
     assert_int_equal(model.activation, GAL_ACTIVATION_SILU);
     assert_int_equal(model.rotary_scaling.kind, GAL_ROTARY_SCALING_NONE);
+    assert_int_equal(gal_model_read(VALID "hugging_face_llama_rope_parameters.json", &model, &err), GAL_OK);
+    assert_true(model.rotary_base == 500000.0 && model.rotary_scaling.kind == GAL_ROTARY_SCALING_NONE);
     assert_int_equal(gal_model_read(VALID "hugging_face_llama_3_1.json", &model, &err), GAL_OK);
     assert_int_equal(model.rotary_scaling.kind, GAL_ROTARY_SCALING_LLAMA3);
     assert_true(model.rotary_scaling.factor == 8.0 && model.rotary_scaling.low_frequency_factor == 1.0 &&

@@ -144,7 +144,8 @@ galplan verify wrong.json --json >refused.json
 [ $? -eq 1 ] && head -n 2 refused.json | grep -q '"ok": false' && grep -q 'the plan predicts 7 bytes' refused.json
 verdict 'verify --json: bytes that are not the program'\''s are refused'
 for list in models clusters; do
-    listed=$(galplan $list | cut -d' ' -f1)
+    # Headings of groups and of columns aside, a row begins with the name.
+    listed=$(galplan $list | sed -n 's/^\([^ :][^ :]*\) .*/\1/p' | grep -v '^\(Models\|Clusters\|Samples\)$')
     [ -n "$listed" ] && [ "$listed" = "$(galplan $list --json | sed -n 's/.*"name": "\(.*\)",/\1/p')" ] &&
         for name in $listed; do galplan $list "$name" | galplan check - || exit 1; done >/dev/null
     verdict "$list: every name is a good document"
