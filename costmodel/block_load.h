@@ -22,8 +22,8 @@ typedef struct gal_block_load {
     const gal_block_memory *memory;            /* the cache's */
 } gal_block_load;
 
-/* Of a query as gal_price_block takes it. cache: without parts. GAL_ERR_DOCUMENT if a tensor is too large for a
- * program, GAL_ERR_SYSTEM without memory. */
+/* The load of a query as gal_price_block takes it. cache: without parts. GAL_ERR_DOCUMENT if a tensor is too large for
+ * a program, GAL_ERR_SYSTEM without memory. */
 gal_code gal_block_load_of(gal_price_cache *cache, const gal_price_query *query, gal_block_load *out, gal_error *err);
 
 void gal_block_load_add(const gal_block_load *more, gal_block_load *sum); /* all but memory */

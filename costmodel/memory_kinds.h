@@ -1,4 +1,4 @@
-/* What fills a device: the bytes of a program by kind.
+/* The bytes that fill a device, by kind of content.
  *
  *     weights      parameters as kernels read them; with gradient_reuses_parameter the gradient lies in the same bytes
  *     gradients    of the weights, kept over the microbatches of a step

@@ -115,7 +115,7 @@ gal_code gal_price_kept_axes(gal_price_cache *cache, const gal_price_query *quer
  * caller. */
 gal_code gal_price_fit_samples(gal_price_cache *cache, const gal_price_query *query, const gal_kept_lone *kept,
                                const gal_lone **lone, gal_lone *temporary, gal_error *err);
-/* Of a block the query that its price is kept by; *strategy is of this query. */
+/* The query that a price of the block is kept by; *strategy is this query's. */
 gal_price_query gal_price_kept_query(const gal_price_cache *cache, const gal_price_query *asked,
                                      gal_strategy *strategy);
 /* Whether in forward no kernel runs beside a collective of tensor or sequence parallelism. What a cross-attention reads

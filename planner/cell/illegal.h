@@ -29,7 +29,7 @@ typedef struct gal_illegal {
  * because tensors are too large. GAL_ERR_SYSTEM without memory. */
 gal_code gal_cell_types_are_legal(const gal_cell_spec *spec, const gal_block_types *types, bool *legal, gal_error *err);
 
-/* Of a request for which no plan is legal. GAL_ERR_SYSTEM without memory. */
+/* For a request of which no plan is legal. GAL_ERR_SYSTEM without memory. */
 gal_code gal_search_illegal(const gal_search_request *request, gal_illegal *out, gal_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* What `galplan models` and `galplan clusters` list. For these commands alone. */
+/* The lists of `galplan models` and `galplan clusters`. For these commands alone. */
 #ifndef GAL_PLANNER_CLI_CATALOGUE_LISTS_H
 #define GAL_PLANNER_CLI_CATALOGUE_LISTS_H
 

@@ -1,4 +1,4 @@
-/* What to run next: a line behind the answer of a command. */
+/* The next commands to run: lines behind the answer of a command. */
 #ifndef GAL_PLANNER_CLI_NEXT_H
 #define GAL_PLANNER_CLI_NEXT_H
 

@@ -195,7 +195,7 @@ static void print_row(const table *t, const gal_plan_group *group, bool first, c
     print_strategies(t->out, column, strategies);
 }
 
-/* What the devices of a group have beside their own memory. */
+/* The memory that devices of a group have beside their own. */
 static void print_beside(const table *t, const gal_plan_group *group, const char *place, span bytes)
 {
     char text[TEXT_BYTES], said[TEXT_BYTES + sizeof " a device"];

@@ -23,7 +23,7 @@ static const double share_of_one = 0.8;
 /* Shorter sequences that are tried: a half, a quarter and so on. */
 enum { HALVINGS = 5, LEAST_SEQUENCE = 128 };
 
-/* What a trial notes. */
+/* The notes of a trial. */
 typedef struct answer {
     bool fits, has_memory, devices_known;
     gal_repair repair;
