@@ -410,7 +410,7 @@ static void run(const void *context, const gal_trial_notes *notes)
     t->change->run(t->of, notes);
 }
 
-/* Those that fit, the cheap and the fast ones first; then the others as they are listed. */
+/* Sorts the repairs: first the ones that fit, cheap and fast ones first; then the others as they are listed. */
 static int better_first(const void *x, const void *y)
 {
     const gal_repair *a = x, *b = y;

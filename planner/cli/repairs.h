@@ -1,4 +1,4 @@
-/* What would do where no plan fits: changes of the command line, each tried by a search of its own.
+/* Repairs where no plan fits: changes of the command line, each tried by a search of its own.
  *
  * A change is listed as options to paste, with what the search found: the cheapest kind first (the same training done
  * otherwise, then so with several changes, then other arithmetic, then another task, then more devices), and the faster

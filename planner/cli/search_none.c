@@ -70,7 +70,7 @@ static void print_host(const gal_no_plan *none)
             host, memory, beyond);
 }
 
-/* What the rule counts, and how many of it there are; NULL: nothing that has a number. */
+/* The name of the number that the rule counts, and its value; NULL: the rule counts nothing. */
 static const char *counted_by(const gal_illegal_rule *rule, const gal_model *model, uint64_t *count)
 {
     const struct {

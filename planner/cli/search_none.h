@@ -1,4 +1,4 @@
-/* What galplan search says where no plan fits: why, what fills the memory, and what would do. */
+/* The answer of galplan search where no plan fits: the reason, the contents of the memory, the repairs. */
 #ifndef GAL_PLANNER_CLI_SEARCH_NONE_H
 #define GAL_PLANNER_CLI_SEARCH_NONE_H
 

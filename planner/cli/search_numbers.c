@@ -5,7 +5,7 @@
 
 enum { TEXT_BYTES = 256 };
 
-/* What is wrong with a number of a list: says so in text and returns true, or returns false. */
+/* Returns true and a text if a number of a list is wrong; else returns false. */
 typedef bool wrong_number(const gal_search_request *request, uint32_t number, char text[TEXT_BYTES]);
 
 static gal_code list_rule(const gal_search_request *request, const char *option, const gal_u32_list *list,

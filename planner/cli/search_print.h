@@ -9,7 +9,7 @@
 #include "planner/cli/search_none.h"
 #include "planner/search/named.h"
 
-/* What is said of an answer besides. */
+/* The rest that is said of an answer. */
 typedef struct gal_search_said {
     const gal_assumed *assumed;
     const gal_ctas *ctas;

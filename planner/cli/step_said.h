@@ -1,4 +1,4 @@
-/* What a step of a plan comes to, in the figures by which people compare runs (schemas/figures.h). */
+/* The figures of a step by which people compare runs (schemas/figures.h). */
 #ifndef GAL_PLANNER_CLI_STEP_SAID_H
 #define GAL_PLANNER_CLI_STEP_SAID_H
 
@@ -19,7 +19,7 @@ typedef struct gal_step_said {
 
 void gal_step_said_figures(const gal_step_said *said, gal_figures *out);
 
-/* What memory a device of the plan has: the limit that it was searched for with, else its cluster's. */
+/* The memory of a device of the plan: the limit given to the search, else its cluster's. */
 uint64_t gal_plan_memory_limit(const gal_plan *plan);
 
 /* "step 9.617 s, 109,035 tokens/s, 13.31 samples/s, memory 74.2 of 80.0 GB", and the line of a GPU's figures. */
